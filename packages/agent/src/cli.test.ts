@@ -228,3 +228,20 @@ test('another program at the admin address is said to be one, and its pages are 
   }
   server.close()
 })
+
+test('a program at the admin address that sends interim answers without an end is not listened to', async t => {
+  const server = createTcpServer(socket => {
+    const pump = (): void => {
+      while (!socket.destroyed && socket.write('HTTP/1.1 102 Processing\r\n\r\n'.repeat(100)));
+    }
+    socket.on('error', () => {})
+    socket.on('drain', pump)
+    socket.once('data', pump)
+  }).listen(0, '127.0.0.1')
+  t.after(() => server.close())
+  await once(server, 'listening')
+  const admin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const { code, stderr } = await inProcess(['certs', '--admin', admin])
+  assert.equal(code, 1)
+  assert.match(stderr, /more than 16 interim answers/)
+})

@@ -1,7 +1,7 @@
 /** ARCHITECTURE.md names the folders as they are, with today's imports, and files that exist. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { mkdtempDisposable } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -51,6 +51,20 @@ test('every file that it names exists', () => {
 })
 
 /** The check's standard error: empty if the map is right. */
+test('every client of HTTP/1.1 bounds what a server sends before its answer', () => {
+  const sources = globSync('packages/*/src/**/*.ts', { cwd: root }).filter(path => !path.endsWith('.test.ts'))
+  const clients = sources.filter(path =>
+    /(?<![#.\w])https?\.request\b|import \{[^}]*\brequest\b[^}]*\} from 'node:https?'/.test(
+      readFileSync(join(root, path), 'utf8'),
+    ),
+  )
+  assert.deepEqual(clients.toSorted(), [
+    'packages/agent/src/commands/admin-client.ts',
+    'packages/ca-plugins/src/transport/http-pool.ts',
+  ])
+  for (const path of clients) assert.match(readFileSync(join(root, path), 'utf8'), /boundInterimAnswers\(/, path)
+})
+
 function checkMap(folder: string, ...options: string[]): string {
   const { status, stderr } = spawnSync(process.execPath, ['scripts/folder-map.mjs', ...options, folder], {
     cwd: root,

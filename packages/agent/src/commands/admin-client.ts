@@ -2,6 +2,7 @@
 import { type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
 import { resolve } from 'node:path'
+import { boundInterimAnswers } from '@livery/ca-plugins/interim-answers'
 import { hideUserinfo, scrub, systemErrorCode } from '@livery/core'
 import * as v from 'valibot'
 import { readToken } from '../admin/operator.ts'
@@ -153,7 +154,7 @@ async function send(
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
   const createConnection = connection && (() => connection)
   const call = request({ ...target, method, path, headers, agent: false, signal, createConnection }, answered)
-  call.on('error', reject).end()
+  boundInterimAnswers(call).on('error', reject).end()
   return await promise
 }
 

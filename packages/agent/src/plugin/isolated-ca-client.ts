@@ -9,6 +9,7 @@ import {
   type IssuedCertificate,
   isSpiffeId,
   type PluginLog,
+  rememberToken,
   scrub,
   type TlsMaterial,
 } from '@livery/core'
@@ -33,9 +34,6 @@ export async function createIsolatedCAClient(
   return client
 }
 
-/** Tokens that are looked for in its texts: a source may give another one for each certificate. */
-const MAX_TOKENS = 64
-
 class IsolatedCAClient implements CAClient {
   readonly issueBatch?: NonNullable<CAClient['issueBatch']>
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
@@ -43,13 +41,11 @@ class IsolatedCAClient implements CAClient {
   readonly #supervisor: PluginSupervisor
   readonly #open = new Map<number, CertificateRequest>()
   readonly #listeners = new Set<(change: CAChange) => void>()
-  /** The tokens that the plugin was given last, and so may quote. */
-  readonly #tokens = new Set<string>()
   #nextId = 1
 
   constructor({ module, name, capabilities }: IsolatedPlugin, context: CAContext, config: unknown) {
     const { credentials, tls, trustDomain, clock } = context
-    const log = this.#logWithoutTokens(context.log)
+    const log = logWithoutTokens(context.log)
     const own = credentials && {
       description: credentials.description,
       isConfigured: credentials.isConfigured?.({}) ?? true,
@@ -65,7 +61,7 @@ class IsolatedCAClient implements CAClient {
       onRestart: () => this.#notifyAll(capabilities),
     })
     if (capabilities.roots !== 'none')
-      this.trustBundle = ({ signal }) => this.#hideTokens(this.#supervisor.call('trustBundle', null, signal), signal)
+      this.trustBundle = ({ signal }) => hideTokens(this.#supervisor.call('trustBundle', null, signal), signal)
     if (capabilities.batch !== undefined) this.issueBatch = requests => this.#issueBatch(requests)
     if (capabilities.roots === 'push')
       this.subscribe = listener => {
@@ -75,13 +71,13 @@ class IsolatedCAClient implements CAClient {
   }
 
   async start(): Promise<void> {
-    await this.#hideTokens(this.#supervisor.start())
+    await hideTokens(this.#supervisor.start())
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const wire = this.#register(request)
     try {
-      return answerOf(await this.#hideTokens(this.#supervisor.call('issue', wire, request.signal), request.signal))
+      return answerOf(await hideTokens(this.#supervisor.call('issue', wire, request.signal), request.signal))
     } finally {
       this.#open.delete(wire.id)
     }
@@ -129,13 +125,13 @@ class IsolatedCAClient implements CAClient {
       ending.defer(() => signal.removeEventListener('abort', onAbort))
     }
     // The plugin may never answer, though nobody waits any more.
-    const answers = await this.#hideTokens(this.#supervisor.call('issueBatch', wire, last.signal), last.signal)
+    const answers = await hideTokens(this.#supervisor.call('issueBatch', wire, last.signal), last.signal)
     if (!Array.isArray(answers)) throw new CAError('bad-response', 'The CA plugin gave no list of answers.')
     // Each costs a scrub.
     if (answers.length > requests.length)
       throw new CAError('bad-response', `The CA plugin gave ${answers.length} answers to ${requests.length} requests.`)
     return answers.map((answer: Partial<{ issued: IssuedCertificate; error: WireError }> | null) =>
-      answer?.issued ? answerOf(answer.issued) : asCAError(this.#withoutTokens(answer?.error ?? NO_ERROR)),
+      answer?.issued ? answerOf(answer.issued) : asCAError(withoutTokens(answer?.error ?? NO_ERROR)),
     )
   }
 
@@ -164,46 +160,12 @@ class IsolatedCAClient implements CAClient {
         if (!credentials) throw new CAError('unauthenticated', 'There are no credentials. Set credentials under ca.')
         this.#checkTokenFile(request.tokenFile)
         const { token, expiresAt } = await credentials.get({ ...request, signal })
-        this.#remember(token)
+        rememberToken(token)
         return { token, ...(expiresAt !== undefined && { expiresAt }) }
       },
       tls: tellTls(tls ?? (async () => ({}))),
       change: change => this.#notify(change),
     }
-  }
-
-  #remember(token: string): void {
-    // The latest last.
-    this.#tokens.delete(token)
-    this.#tokens.add(token)
-    for (const oldest of this.#tokens) {
-      if (this.#tokens.size <= MAX_TOKENS) break
-      this.#tokens.delete(oldest)
-    }
-  }
-
-  /** The error that the plugin threw, with a text that quotes none of its tokens. */
-  async #hideTokens<T>(answer: Promise<T>, signal?: AbortSignal): Promise<T> {
-    try {
-      return await answer
-    } catch (error) {
-      signal?.throwIfAborted()
-      throw this.#withoutTokens(toWire(error))
-    }
-  }
-
-  #withoutTokens(error: WireError): Error {
-    const { message } = fromWire(error)
-    return fromWire({ ...error, message: this.#scrub(message) })
-  }
-
-  #scrub(text: string): string {
-    return scrub(clip(text), { secrets: [...this.#tokens] })
-  }
-
-  #logWithoutTokens(log: PluginLog): PluginLog {
-    const line = (level: keyof PluginLog) => (message: string) => log[level](this.#scrub(message))
-    return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
   }
 
   #notify(change: CAChange): void {
@@ -219,6 +181,26 @@ class IsolatedCAClient implements CAClient {
     this.#notify({ kind: 'roots' })
     if (bringsKey) this.#notify({ kind: 'certificates' })
   }
+}
+
+/** The error that the plugin threw, with a text that quotes none of its tokens. */
+async function hideTokens<T>(answer: Promise<T>, signal?: AbortSignal): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw withoutTokens(toWire(error))
+  }
+}
+
+function withoutTokens(error: WireError): Error {
+  const { message } = fromWire(error)
+  return fromWire({ ...error, message: scrub(clip(message)) })
+}
+
+function logWithoutTokens(log: PluginLog): PluginLog {
+  const line = (level: keyof PluginLog) => (message: string) => log[level](scrub(clip(message)))
+  return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }
 
 /** The fields that the agent knows, of whatever the plugin gave. */

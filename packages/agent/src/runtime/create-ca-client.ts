@@ -11,7 +11,7 @@ import type {
   PluginOptions,
   WorkloadTokens,
 } from '@livery/core'
-import { scrub } from '@livery/core'
+import { rememberToken, scrub } from '@livery/core'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
@@ -140,7 +140,23 @@ async function credentialsOf(
   )
   // One from a module has a thread to end.
   stack.defer(async () => await source[Symbol.asyncDispose]?.())
-  return source
+  return remembering(source)
+}
+
+/** Whoever is sent a token may quote it, in the answer to any call: no text has it from now on. */
+function remembering(source: CredentialSource): CredentialSource {
+  return {
+    get description() {
+      return source.description
+    },
+    isPerIdentity: source.isPerIdentity ?? false,
+    ...(source.isConfigured && { isConfigured: request => source.isConfigured?.(request) ?? true }),
+    async get(request) {
+      const credential = await source.get(request)
+      rememberToken(credential.token)
+      return credential
+    },
+  }
 }
 
 export function pluginLog(logger: Logger, plugin: string): PluginLog {

@@ -1,5 +1,12 @@
 /** Tokens that cost a request, held while they are valid, with one request in flight per token. */
-import { type Clock, type Credential, type CredentialSource, type PluginLog, untilAborted } from '@livery/core'
+import {
+  type Clock,
+  type Credential,
+  type CredentialSource,
+  type PluginLog,
+  rememberToken,
+  untilAborted,
+} from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
 
 export interface TokenCacheOptions {
@@ -107,6 +114,7 @@ export class TokenCache {
     const askedAt = this.#options.clock.now()
     try {
       const credential = await fetch(signal)
+      rememberToken(credential.token)
       this.#hold(key, credential, askedAt)
       return credential
     } catch (error) {

@@ -8,6 +8,7 @@ import {
   defineCredentialPlugin,
   MIN_SECRET_LENGTH,
   readSmallFile,
+  rememberToken,
   untilAborted,
 } from '@livery/core'
 import { caError } from '../answers/ca-error.ts'
@@ -61,6 +62,7 @@ export async function readTokenFile(path: string, clock: Clock, signal: AbortSig
   if (token === '') throw caErrorOf(path, 'it is empty')
   if (token.length < MIN_SECRET_LENGTH) throw caErrorOf(path, `it has fewer than ${MIN_SECRET_LENGTH} characters`)
   if (!/^[\x21-\x7e]+$/.test(token)) throw caErrorOf(path, 'it holds other characters than those of a token')
+  rememberToken(token)
   return unexpired(
     token,
     `the token in ${path}`,

@@ -1,6 +1,13 @@
 /** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
 import type { IncomingMessage } from 'node:http'
-import { type CAError, type CertificateRequest, type Clock, type CredentialSource, untilAborted } from '@livery/core'
+import {
+  type CAError,
+  type CertificateRequest,
+  type Clock,
+  type CredentialSource,
+  rememberToken,
+  untilAborted,
+} from '@livery/core'
 import { hasMoreValues, jsonObject, MAX_VALUES } from '../answers/json-object.ts'
 import { readTokenFile } from '../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'
@@ -136,7 +143,11 @@ export class ApiConnection implements AsyncDisposable {
     const token = await untilAborted(this.#token(session, caller), signal)
     const { pool, headers } = await untilAborted(session.authorize(token), signal)
     const { authorization } = headers
-    if (authorization !== undefined) secrets.push(authorization.replace(/^\S+ /, ''))
+    if (authorization !== undefined) {
+      const sent = authorization.replace(/^\S+ /, '')
+      secrets.push(sent)
+      rememberToken(sent)
+    }
     try {
       const url = new URL(server + request.path)
       const response = await untilAborted(pool.send(url, { ...request, headers: { ...headers } }, signal), signal)

@@ -3,6 +3,7 @@ import type { Agent as HttpAgent, IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
 import type { TlsMaterial } from '@livery/core'
 import type { Connection } from './current-connection.ts'
+import { boundInterimAnswers } from './interim-answers.ts'
 
 // An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
 const http = process.getBuiltinModule('node:http')
@@ -58,9 +59,9 @@ export class HttpPool implements Connection {
   /** Resolves with the response before its body has come, whatever its status; redirects are not followed. */
   async send(url: URL, { method = 'GET', headers, body }: HttpRequest, signal: AbortSignal): Promise<IncomingMessage> {
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
-    const request = url.protocol === 'https:' ? requestHttps : http.request
+    const open = url.protocol === 'https:' ? requestHttps : http.request
     const text = typeof body === 'object' ? JSON.stringify(body) : body
-    request(url, {
+    const request = open(url, {
       agent: this.#agent,
       method,
       headers: {
@@ -71,6 +72,7 @@ export class HttpPool implements Connection {
       },
       signal,
     })
+    boundInterimAnswers(request)
       // Stays after the response: later failures surface on the response stream.
       .on('error', reject)
       .on('response', resolve)

@@ -11,15 +11,29 @@ const MIN_ENCODED = 12
  * begins in what was encoded. A `secret` of fewer than four characters is not looked for.
  */
 export function hideSecret(text: string, secret: string): string {
-  if (secret.length < MIN_SECRET_LENGTH) return text
+  return secret.length < MIN_SECRET_LENGTH ? text : hideForms(text, formsOf(secret))
+}
+
+/** The forms of a secret that is looked for in many texts. */
+export interface SecretForms {
+  readonly secret: string
+  /** Its letters and digits. */
+  readonly runs: readonly string[]
+  readonly encoded: readonly string[]
+}
+
+export function formsOf(secret: string): SecretForms {
+  return { secret, runs: secret.split(/[^A-Za-z0-9]+/), encoded: encodedForms(secret) }
+}
+
+export function hideForms(text: string, { secret, runs, encoded }: SecretForms): string {
   const plain = text.replaceAll(secret, SHOWN)
-  const escaped = mayBeEscapedIn(plain, secret) ? plain.replace(escapedForm(secret), SHOWN) : plain
-  return encodedForms(secret).reduce((hidden, form) => hidden.replaceAll(form, SHOWN), escaped)
+  const escaped = mayBeEscapedIn(plain, runs) ? plain.replace(escapedForm(secret), SHOWN) : plain
+  return encoded.reduce((hidden, form) => hidden.replaceAll(form, SHOWN), escaped)
 }
 
 /** Letters and digits stand for themselves in every escaping. Looking for them alone is a hundredth of the work. */
-function mayBeEscapedIn(text: string, secret: string): boolean {
-  const runs = secret.split(/[^A-Za-z0-9]+/)
+function mayBeEscapedIn(text: string, runs: readonly string[]): boolean {
   let at = 0
   for (const run of runs) {
     const found = text.indexOf(run, at)

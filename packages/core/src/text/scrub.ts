@@ -1,6 +1,7 @@
 /** The one door for texts of others (plugins, CAs, what they threw): what may go to a log, an error, the ledger or a terminal. */
 import { errorText } from './error-text.ts'
 import { hideSecret } from './hide-secret.ts'
+import { hideKnown } from './known-secrets.ts'
 
 /** Characters that are looked at: a message can have a hundred million. */
 const MAX_READ = 16_384
@@ -8,7 +9,7 @@ const MAX_READ = 16_384
 const MAX_TEXT = 1_000
 
 export interface ScrubOptions {
-  /** Texts that are known to be secret, of which nothing is left, however they are encoded; not of fewer than four characters: see `hideSecret`. */
+  /** Texts that are known to be secret, beside the tokens of {@link rememberToken}, of which nothing is left, however they are encoded; not of fewer than four characters: see `hideSecret`. */
   readonly secrets?: readonly string[]
   /** Default: 1,000. */
   readonly maxLength?: number
@@ -33,10 +34,11 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
  * unscrubbed.
  */
 export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: ScrubOptions = {}): string {
-  const shown = secrets.reduce(hideSecret, beginning(errorText(thrown)))
+  const hide = (text: string) => hideKnown(secrets.reduce(hideSecret, text))
+  const shown = hide(beginning(errorText(thrown)))
   const line = oneLine(shown)
   // The characters between those of a secret were removed above.
-  let text = line === shown ? line : secrets.reduce(hideSecret, line)
+  let text = line === shown ? line : hide(line)
   for (const [pattern, placeholder] of CREDENTIALS) text = text.replace(pattern, placeholder)
   text = text.replace(/[A-Za-z0-9+/=_-]{40,}/g, run => (isEncoded(run) ? '[removed]' : run))
   // Half a character at the end is not one.

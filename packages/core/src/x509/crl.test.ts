@@ -17,7 +17,7 @@ async function listOf(entries: readonly X509CrlEntryParams[], extensions: readon
     entries: [...entries],
     extensions: [...extensions],
     signingKey: key,
-    signingAlgorithm: { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' },
+    signingAlgorithm: { name: 'ECDSA', hash: 'SHA-256' },
   })
   const pem = `-----BEGIN X509 CRL-----\n${Buffer.from(crl.rawData).toString('base64')}\n-----END X509 CRL-----\n`
   const [list] = readCrls(pem)

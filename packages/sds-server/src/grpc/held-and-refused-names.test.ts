@@ -36,6 +36,8 @@ test('of several names those that are ready are answered at once, the others whe
 
 test('a name that is unknown or forbidden gets no resource, is recorded, and its stream continues', async () => {
   await using running = await startServer()
+  // The agent has it, for others.
+  await running.source.issue(OTHER)
   const client = running.connect()
   for (const name of [OTHER, UNKNOWN, 'default', 'file-cert:/etc/cert.pem~/etc/key.pem', 'nonsense\u00e9']) {
     const stream = client.sotw()
