@@ -3,7 +3,9 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
+import { errorText } from '../text/error-text.ts'
 import { MAX_CLOCK_SKEW_MS } from '../x509/ca-answer-verifier.ts'
+import { readCertificate } from '../x509/certificate.ts'
 import { datesOf } from '../x509/certificate-dates.ts'
 
 /** How much is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */
@@ -156,6 +158,12 @@ function parse(pem: string): Root | string {
   if (!certificate.ca) return `${nameOf(certificate)} is not a CA certificate`
   const dates = datesOf(certificate)
   if (!dates) return `${nameOf(certificate)} has a date that cannot be read`
+  try {
+    // OpenSSL reads more than what looks for issuers and revocation lists can: that must not fail once it is trusted.
+    readCertificate(certificate.raw, certificate)
+  } catch (error) {
+    return `${nameOf(certificate)} cannot be used: ${errorText(error)}`
+  }
   return {
     fingerprint: createHash('sha256').update(certificate.raw).digest('hex'),
     pem: certificate.toString(),
