@@ -7,7 +7,7 @@ import type { Root } from '../contract/trust-anchor.ts'
 import { errorText } from '../text/error-text.ts'
 import type { Clock } from '../time/clock.ts'
 import { type Crl, readCrls } from '../x509/crl.ts'
-import { covers, isNamedBy, issuerOf, judgeOf, type LeafJudge } from './revoked-chain.ts'
+import { covers, hasIssued, isNamedBy, issuerOf, judgeOf, type LeafJudge } from './revoked-chain.ts'
 
 /** The lists for a set of roots. */
 export interface Revocation {
@@ -123,7 +123,7 @@ export class RevocationLists implements Disposable {
     return roots.filter((_, index) => {
       const root = issuers[index]
       const lists = root ? this.#crls.filter(list => isNamedBy(list, root)) : []
-      return lists.some(list => issuers.some(issuer => covers(list, issuer)))
+      return root && lists.some(list => issuers.some(issuer => covers(list, issuer) && hasIssued(issuer, root)))
     })
   }
 

@@ -47,6 +47,17 @@ export function covers(list: Crl, issuer: Certificate): boolean {
   return maySign && list.issuer.equals(issuer.subject) && list.isSignedBy(issuer)
 }
 
+/** Whether it is the issuer of the certificate, which may be itself: not only one of the same name. */
+export function hasIssued(issuer: Certificate, certificate: Certificate): boolean {
+  if (issuer === certificate) return true
+  try {
+    return certificate.x509.verify(issuer.x509.publicKey)
+  } catch {
+    // A key of another kind than the signature.
+    return false
+  }
+}
+
 function describe(what: string, serialNumber: string, { x509 }: Certificate): string {
   const issuer = scrub((x509.subject ?? '').replaceAll('\n', ', '), { maxLength: MAX_NAME })
   return `${what} with serial ${serialNumber.slice(0, MAX_SERIAL)} (list of ${issuer || 'an issuer without a name'})`

@@ -7,7 +7,7 @@ import { Bench } from '../../test/manager-bench.ts'
 import { Restarts } from '../../test/restarts.ts'
 import type { RootListener, RootSource } from '../contract/root-source.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { makeCrl, type TestCA } from '../testing/test-ca.ts'
+import { makeCrl, makeIssuer, type TestCA } from '../testing/test-ca.ts'
 
 const SETTLE = 10_000
 const rotation = { settleMs: SETTLE }
@@ -23,6 +23,24 @@ const issuersOf = (bench: Bench) =>
   new Set(names.map(name => new X509Certificate(bench.served(name)?.certificateChain ?? '').issuer))
 const fingerprintOf = (pem: string | undefined) =>
   new X509Certificate(pem ?? '').fingerprint256.replaceAll(':', '').toLowerCase()
+
+class CrlFile implements RootSource {
+  readonly trustDomain = 'cluster.local'
+  readonly name = 'crl.pem'
+  #listener: RootListener | undefined
+  #text: string | undefined
+
+  open(listener: RootListener): Disposable {
+    this.#listener = listener
+    if (this.#text !== undefined) listener.listed([this.#text])
+    return { [Symbol.dispose]() {} }
+  }
+
+  write(text: string): void {
+    this.#text = text
+    this.#listener?.listed([text])
+  }
+}
 
 /** Lets what is due now happen, without time passing. */
 async function now({ clock, manager }: Bench): Promise<void> {
@@ -158,19 +176,10 @@ test('a root that a revocation list of its issuer names is out at once, and neit
   const old = ca.newestRoot()
   await ca.addRoot()
   await pass(bench, 2 * SETTLE)
-  let listener: RootListener | undefined
-  const source: RootSource = {
-    trustDomain: 'cluster.local',
-    name: 'crl.pem',
-    open(opened) {
-      listener = opened
-      return { [Symbol.dispose]() {} }
-    },
-  }
-  manager.useCrlSources([source])
+  const file = new CrlFile()
+  manager.useCrlSources([file])
   const dates = { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }
-  const write = async (...serialNumbers: readonly string[]) =>
-    listener?.listed([await makeCrl(old, serialNumbers, dates)])
+  const write = async (...serialNumbers: readonly string[]) => file.write(await makeCrl(old, serialNumbers, dates))
   const { serialNumber } = new X509Certificate(old.pem)
   await write('4a4a')
   await now(bench)
@@ -184,4 +193,21 @@ test('a root that a revocation list of its issuer names is out at once, and neit
   manager.renew(names[0] ?? 'spiffe://x/y')
   await pass(bench, 2_000)
   assert.deepEqual(rootsOf(bench), ['CN=root 2'])
+})
+
+test('a root is not revoked by the list of another root of the same name', async () => {
+  await using bench = await started()
+  const { ca, clock, manager } = bench
+  const [first = ''] = ca.roots
+  const namesake = await makeIssuer('CN=root 1', clock.now())
+  ca.trustBundle = () => Promise.resolve([first, namesake.pem])
+  ca.changeRoots()
+  const file = new CrlFile()
+  manager.useCrlSources([file])
+  const { serialNumber } = new X509Certificate(first)
+  file.write(
+    await makeCrl(namesake, [serialNumber], { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }),
+  )
+  await now(bench)
+  assert.deepEqual(rootsOf(bench), ['CN=root 1', 'CN=root 1'])
 })
