@@ -205,9 +205,45 @@ test('a root is not revoked by the list of another root of the same name', async
   const file = new CrlFile()
   manager.useCrlSources([file])
   const { serialNumber } = new X509Certificate(first)
-  file.write(
-    await makeCrl(namesake, [serialNumber], { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }),
-  )
+  file.write(await makeCrl(namesake, [serialNumber], { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }))
   await now(bench)
   assert.deepEqual(rootsOf(bench), ['CN=root 1', 'CN=root 1'])
+})
+
+test('the last root stays over a restart too, though a revocation list names it, and goes when another one is there', async () => {
+  await using restarts = await Restarts.create()
+  const { ca, clock } = restarts
+  const [web = 'spiffe://x/y'] = names
+  const root = ca.newestRoot()
+  const file = new CrlFile()
+  const dates = { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }
+  const options = { rotation, crlSources: [file] }
+  {
+    await using run = await restarts.start(options)
+    await run.bench.add(web)
+    file.write(await makeCrl(root, [new X509Certificate(root.pem).serialNumber], dates))
+    await now(run.bench)
+    assert.deepEqual(rootsOf(run.bench), ['CN=root 1'])
+  }
+  await using run = await restarts.start(options)
+  await run.bench.add(web)
+  assert.deepEqual(rootsOf(run.bench), ['CN=root 1'])
+  await ca.addRoot()
+  await now(run.bench)
+  assert.deepEqual(rootsOf(run.bench), ['CN=root 2'])
+  assert.equal(run.bench.count('withdrawn'), 0)
+})
+
+test('where a revocation list names the only root, from the first start on, the refusal of certificates says so', async () => {
+  await using restarts = await Restarts.create()
+  const { ca, clock } = restarts
+  const root = ca.newestRoot()
+  const file = new CrlFile()
+  const dates = { thisUpdate: clock.now(), nextUpdate: clock.now() + 86_400_000 }
+  file.write(await makeCrl(root, [new X509Certificate(root.pem).serialNumber], dates))
+  await using run = await restarts.start({ rotation, crlSources: [file] })
+  const { manager } = run.bench
+  manager.add('spiffe://cluster.local/ns/default/sa/web')
+  await now(run.bench)
+  assert.match(manager.entries()[0]?.lastFailure?.message ?? '', /a revocation list of its issuer names it/)
 })

@@ -249,11 +249,12 @@ export class TrustBundle {
         learnedAt: Math.min(learnedAt, now),
         settlesAt: Math.min(settlesAt, now + this.#settleMs),
       }
+      const { followedAt, givenUpAt = standing === 'given-up' ? now : undefined } = times
       if (standing === 'revoked') {
         this.#revoked.add(anchor)
-        continue
+        // One that was still held, as the last one is, has the time: it leaves as it would have without the restart.
+        if (givenUpAt === undefined) continue
       }
-      const { followedAt, givenUpAt = standing === 'given-up' ? now : undefined } = times
       this.#roots.put({ anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt })
     }
     if (this.#roots.size > 0) this.#rebuild()

@@ -216,10 +216,8 @@ export class TrustStore implements Disposable {
       const anchor = bundle.anchor(rootFingerprint)
       if (anchor) return { bundle, anchor }
     }
-    throw new CAError(
-      'bad-response',
-      `The root of ${identity} is not trusted: there is no room for it beside those that are, or it was removed meanwhile. Remove roots that are not needed at the CA, then restart.`,
-    )
+    const isRevoked = this.#revocation.of(trustDomainOf(identity)).revoked(roots).some(isNeeded)
+    throw new CAError('bad-response', `The root of ${identity} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
   }
 
   /** The identity is no longer held: its own roots go with it. */
@@ -263,6 +261,11 @@ export class TrustStore implements Disposable {
     this.#options.onListsChanged(trustDomain)
   }
 }
+
+const REVOKED =
+  'a revocation list of its issuer names it. Have the CA sign under another root, or take it off the list.'
+const NO_ROOM =
+  'there is no room for it beside those that are, or it was removed meanwhile. Remove roots that are not needed at the CA, then restart.'
 
 function withoutList(root: StoredRoot): StoredRoot {
   return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root
