@@ -128,7 +128,7 @@ test('identities whose files are missing do not make the CA count as down', asyn
   const names = ['web', 'api', 'db', 'cache', 'queue']
   for (const name of names) manager.add(identityOf(name))
   while (kinds.filter(kind => kind === 'retry-planned').length < 3 * names.length) await clock.advance(100)
-  assert.deepEqual(new Set(kinds), new Set(['csr-sent', 'ca-error', 'retry-planned']))
+  assert.deepEqual(new Set(kinds), new Set(['csr-sent', 'ca-error', 'shared-failure', 'retry-planned']))
   assert.deepEqual(new Set(manager.entries().map(({ lastFailure }) => lastFailure?.code)), new Set(['unavailable']))
 })
 
