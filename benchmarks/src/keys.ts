@@ -40,9 +40,7 @@ export async function measureKeys(types: readonly KeyType[], timeMs: number): Pr
 function rsaPath(): string {
   if (process.platform !== 'linux') return ''
   if (cpuFlags(['avx512ifma']).length > 0) return ' (AVX-512 IFMA)'
-  if (cpuFlags(['avx512f']).length > 0) return ' (AVX-512F)'
-  if (cpuFlags(['avx2']).length > 0) return ' (AVX2)'
-  return cpuFlags(['asimd']).length > 0 ? ' (NEON)' : ' (portable)'
+  return cpuFlags(['avx2']).length > 0 ? ' (AVX2)' : ' (portable)'
 }
 
 async function addTasks(

@@ -178,9 +178,7 @@ async function noIfma(): Promise<string | undefined> {
   return (await noAddon()) ?? (hasIfma() ? undefined : 'this CPU has no AVX-512 IFMA')
 }
 
-/** Nobody has measured NEON: its bound is that of `rsa-search`, which runs where `simd` cannot. */
 function simdBound(): number {
-  if (process.arch === 'arm64') return 1.3
   return hasIfma() ? 8 : 6
 }
 

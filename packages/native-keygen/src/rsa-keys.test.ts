@@ -29,11 +29,11 @@ for (const rsaKeys of RSA_KEYS) {
   })
 }
 
-test('a CPU without AVX-512, AVX2 and NEON makes RSA keys by search where simd is asked for, and the reason says so', () => {
+test('a CPU without AVX-512 IFMA and AVX2 makes RSA keys by search where simd is asked for, and the reason says so', () => {
   const withoutSimd = { rsaMethods: () => ['library', 'search'] }
   const { method, reason } = chooseRsaKeys('simd', withoutSimd)
   assert.equal(method, 'search')
-  assert.match(reason ?? '', /this CPU cannot run rsaKeys "simd", which needs AVX-512, AVX2 with FMA, or NEON/)
+  assert.match(reason ?? '', /this CPU cannot run rsaKeys "simd", which needs AVX-512 IFMA, or AVX2 with FMA/)
   for (const wanted of ['library', 'search'] as const)
     assert.deepEqual(chooseRsaKeys(wanted, withoutSimd), { method: wanted })
   assert.deepEqual(chooseRsaKeys('simd', { rsaMethods: () => [...RSA_KEYS] }), { method: 'simd' })

@@ -17,6 +17,6 @@ export function chooseRsaKeys(wanted: RsaKeys, addon: Pick<Addon, 'rsaMethods'>)
   if (addon.rsaMethods().includes(wanted)) return { method: wanted }
   return {
     method: 'search',
-    reason: `this CPU cannot run rsaKeys "${wanted}", which needs AVX-512, AVX2 with FMA, or NEON`,
+    reason: `this CPU cannot run rsaKeys "${wanted}", which needs AVX-512 IFMA, or AVX2 with FMA`,
   }
 }

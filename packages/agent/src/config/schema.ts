@@ -162,7 +162,7 @@ const settings = {
   ),
   keyPool: key('keys made ahead of the renewals that fall due; none where every CA brings its own keys', keyPool),
   rsaKeys: key(
-    "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512, AVX2 or NEON, or `search` on a CPU without these)",
+    "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512 IFMA or AVX2, or `search` on a CPU without these)",
     oneOf(RSA_KEYS),
   ),
   ca: v.optional(

@@ -1,8 +1,8 @@
 //! Which engines this CPU can run.
 
 use super::engine::Engine;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use super::fma;
+#[cfg(target_arch = "x86_64")]
+use super::fma::Fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 use super::ifma::Ifma;
 use super::portable::Portable;
@@ -11,7 +11,7 @@ pub fn portable() -> &'static dyn Engine {
     &Portable
 }
 
-/// The fastest that works on several candidates at once. Absent where the CPU has none of AVX-512 IFMA, AVX-512F, AVX2 and NEON.
+/// The fastest that works on several candidates at once. Absent where the CPU has neither AVX-512 IFMA nor AVX2 with FMA.
 pub fn simd() -> Option<&'static dyn Engine> {
     in_lanes().next()
 }
@@ -27,10 +27,10 @@ fn in_lanes() -> impl Iterator<Item = &'static dyn Engine> {
     let ifma = Ifma::detected().map(|engine| engine as &dyn Engine);
     #[cfg(not(any(target_arch = "x86_64", feature = "emulated-simd")))]
     let ifma = None;
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    let fma = fma::engines();
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let fma = [];
+    #[cfg(target_arch = "x86_64")]
+    let fma = Fma::detected().map(|engine| engine as &dyn Engine);
+    #[cfg(not(target_arch = "x86_64"))]
+    let fma = None;
     ifma.into_iter().chain(fma)
 }
 

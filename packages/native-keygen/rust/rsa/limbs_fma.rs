@@ -1,25 +1,25 @@
 //! Numbers side by side in the lanes of vector registers, as limbs: the i-th vector has the i-th limb of all of them. No branch
 //! and no address depends on their values.
 
-use super::vectors::Vectors;
+use super::avx2::{Avx2, Floats, Integers};
 
-pub type Limbs<V, const L: usize> = [<V as Vectors>::Integers; L];
-pub type Reals<V, const L: usize> = [<V as Vectors>::Reals; L];
+pub type Limbs<const L: usize> = [Integers; L];
+pub type Reals<const L: usize> = [Floats; L];
 
 #[inline(always)]
-pub fn limb<V: Vectors>(v: V, column: V::Integers) -> V::Integers {
-    v.and(column, v.all((1 << V::LIMB_BITS) - 1))
+pub fn limb(v: Avx2, column: Integers) -> Integers {
+    v.and(column, v.all((1 << Avx2::LIMB_BITS) - 1))
 }
 
 /// What is carried to the next limb: column / 2^`LIMB_BITS`, rounded down, for a column between -2^62 and 2^62.
 #[inline(always)]
-fn carry<V: Vectors>(v: V, column: V::Integers) -> V::Integers {
+fn carry(v: Avx2, column: Integers) -> Integers {
     let above = v.above_limb(v.sum(column, v.all(1 << 62)));
-    v.less(above, v.all(1 << (62 - V::LIMB_BITS)))
+    v.less(above, v.all(1 << (62 - Avx2::LIMB_BITS)))
 }
 
 #[inline(always)]
-pub fn reals<V: Vectors, const L: usize>(v: V, x: &Limbs<V, L>) -> Reals<V, L> {
+pub fn reals<const L: usize>(v: Avx2, x: &Limbs<L>) -> Reals<L> {
     let mut reals = [v.real(v.all(0)); L];
     for (real, &limb) in reals.iter_mut().zip(x) {
         *real = v.real(limb);
@@ -29,11 +29,7 @@ pub fn reals<V: Vectors, const L: usize>(v: V, x: &Limbs<V, L>) -> Reals<V, L> {
 
 /// a - b, and a mask of the lanes in which b is the larger one.
 #[inline(always)]
-pub fn difference<V: Vectors, const L: usize>(
-    v: V,
-    a: &Limbs<V, L>,
-    b: &Limbs<V, L>,
-) -> (Limbs<V, L>, V::Integers) {
+pub fn difference<const L: usize>(v: Avx2, a: &Limbs<L>, b: &Limbs<L>) -> (Limbs<L>, Integers) {
     let mut limbs = *a;
     let mut borrow = v.all(0);
     for (difference, &b) in limbs.iter_mut().zip(b) {
@@ -45,7 +41,7 @@ pub fn difference<V: Vectors, const L: usize>(
 }
 
 #[inline(always)]
-pub fn doubled<V: Vectors, const L: usize>(v: V, x: &Limbs<V, L>) -> Limbs<V, L> {
+pub fn doubled<const L: usize>(v: Avx2, x: &Limbs<L>) -> Limbs<L> {
     let mut limbs = *x;
     let mut carried = v.all(0);
     for double in &mut limbs {
@@ -57,7 +53,7 @@ pub fn doubled<V: Vectors, const L: usize>(v: V, x: &Limbs<V, L>) -> Limbs<V, L>
 }
 
 #[inline(always)]
-pub fn equal<V: Vectors, const L: usize>(v: V, a: &Limbs<V, L>, b: &Limbs<V, L>) -> V::Integers {
+pub fn equal<const L: usize>(v: Avx2, a: &Limbs<L>, b: &Limbs<L>) -> Integers {
     let mut equal = v.all(-1);
     for (&a, &b) in a.iter().zip(b) {
         equal = v.and(equal, v.is_same(a, b));
@@ -67,12 +63,7 @@ pub fn equal<V: Vectors, const L: usize>(v: V, a: &Limbs<V, L>, b: &Limbs<V, L>)
 
 /// `a` in the lanes of the mask, `b` in the others.
 #[inline(always)]
-pub fn selected<V: Vectors, const L: usize>(
-    v: V,
-    mask: V::Integers,
-    a: &Limbs<V, L>,
-    b: &Limbs<V, L>,
-) -> Limbs<V, L> {
+pub fn selected<const L: usize>(v: Avx2, mask: Integers, a: &Limbs<L>, b: &Limbs<L>) -> Limbs<L> {
     let mut limbs = *b;
     for (limb, &a) in limbs.iter_mut().zip(a) {
         *limb = v.sum(*limb, v.and(v.less(a, *limb), mask));
@@ -82,11 +73,7 @@ pub fn selected<V: Vectors, const L: usize>(
 
 /// Each lane's own entry.
 #[inline(always)]
-pub fn looked_up<V: Vectors, const L: usize>(
-    v: V,
-    table: &[Limbs<V, L>],
-    index: V::Integers,
-) -> Limbs<V, L> {
+pub fn looked_up<const L: usize>(v: Avx2, table: &[Limbs<L>], index: Integers) -> Limbs<L> {
     let mut found = table[0];
     for (number, entry) in table.iter().enumerate().skip(1) {
         let mask = v.is_same(index, v.all(number as i64));
@@ -97,28 +84,28 @@ pub fn looked_up<V: Vectors, const L: usize>(
 
 /// `count` bits of each number from `bit` on, all of one word.
 #[inline(always)]
-pub fn digit<V: Vectors>(v: V, numbers: &[&[u64]], bit: usize, count: usize) -> V::Integers {
+pub fn digit(v: Avx2, numbers: &[&[u64]], bit: usize, count: usize) -> Integers {
     let mask = (1 << count) - 1;
     v.lanes(|lane| (numbers[lane][bit / 64] >> (bit % 64) & mask) as i64)
 }
 
 /// A mask of the lanes whose number has the bit.
 #[inline(always)]
-pub fn bit_mask<V: Vectors>(v: V, numbers: &[&[u64]], bit: usize) -> V::Integers {
+pub fn bit_mask(v: Avx2, numbers: &[&[u64]], bit: usize) -> Integers {
     v.less(v.all(0), digit(v, numbers, bit, 1))
 }
 
 /// From words of 64 bits to limbs, without the `skipped` lowest ones.
 #[inline(always)]
-pub fn packed<'a, V: Vectors, const L: usize>(
-    v: V,
+pub fn packed<'a, const L: usize>(
+    v: Avx2,
     number: impl Fn(usize) -> &'a [u64],
     skipped: usize,
-) -> Limbs<V, L> {
+) -> Limbs<L> {
     let mut limbs = [v.all(0); L];
     for (index, limb) in limbs.iter_mut().enumerate() {
-        let bit = (index + skipped) * V::LIMB_BITS;
-        *limb = v.lanes(|lane| bits_from(number(lane), bit, V::LIMB_BITS));
+        let bit = (index + skipped) * Avx2::LIMB_BITS;
+        *limb = v.lanes(|lane| bits_from(number(lane), bit, Avx2::LIMB_BITS));
     }
     limbs
 }

@@ -9,7 +9,7 @@ pub enum Method {
     Library,
     /// Our search for primes, with aws-lc's exponentiation.
     Search,
-    /// The same search with several exponentiations at once, for CPUs with AVX-512, AVX2 or NEON.
+    /// The same search with several exponentiations at once, for CPUs with AVX-512 IFMA or AVX2.
     Simd,
 }
 

@@ -4,32 +4,28 @@
 mod avx2;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod avx512;
-#[cfg(target_arch = "x86_64")]
-mod avx512f;
 mod bignum;
 mod conditions;
 mod engine;
 mod engines;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(target_arch = "x86_64")]
 mod fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod ifma;
 mod key;
 #[cfg(test)]
 mod known_numbers;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(target_arch = "x86_64")]
 mod lanes_fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod lanes_ifma;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(target_arch = "x86_64")]
 mod limbs_fma;
 #[cfg(any(target_arch = "x86_64", feature = "emulated-simd"))]
 mod limbs_ifma;
 mod method;
 mod miller_rabin;
 mod natural;
-#[cfg(target_arch = "aarch64")]
-mod neon;
 mod portable;
 mod prime_search;
 mod random;
@@ -39,8 +35,6 @@ mod stack;
 mod standard;
 #[cfg(test)]
 mod statistics;
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-mod vectors;
 
 use std::sync::atomic::AtomicBool;
 
