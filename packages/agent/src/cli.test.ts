@@ -49,7 +49,8 @@ test('--help and --version are results: standard output, exit 0', async () => {
   assert.match(version.stdout, /^\d+\.\d+\.\d+\n$/)
   const command = await inDirectory(['ca', '--help'])
   assert.equal(command.code, 0)
-  for (const word of ['--listen', '--tokens', '--jwks', '--config']) assert.ok(command.stdout.includes(word), word)
+  for (const word of ['--listen', '--tokens', '--token-review', '--config'])
+    assert.ok(command.stdout.includes(word), word)
 })
 
 test('the help of each command has examples', async () => {
@@ -89,8 +90,7 @@ test('wrong usage is exit 2, on standard error, with what was meant', async () =
     [['status'], /unknown command 'status'\n\(livery doctor shows what is wrong, livery certs what is held/],
     [['certs', 'web'], /takes no name\. Run: livery explain web .*livery certs --text web/],
     [['certs', '--admin', 'nowhere'], /--admin "nowhere" is not an address\. Write host:port/],
-    [['ca'], /nobody could call this CA: name the callers with --tokens, --jwks or --token-review/],
-    [['ca', '--jwks', 'x'], /--jwks needs --issuer/],
+    [['ca'], /nobody could call this CA: name the callers with --tokens or --token-review/],
     [['ca', '--tokens', 'x', '--listen', '15012'], /--listen "15012" is not an address/],
     [['ca', '--tokens', 'x', '--trust-domain', 'A B'], /trust domain "A B" has a character/],
   ]

@@ -1,6 +1,6 @@
 /** The command line: which command with which options, and the exit code. */
 import { printable } from '@livery/core'
-import { Argument, CommanderError, Option } from 'commander'
+import { CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'
 import type { CATestOptions } from './commands/ca-test.ts'
@@ -12,7 +12,6 @@ import { addOperatorCommands } from './operator-commands.ts'
 import { VERSION } from './runtime/version.ts'
 import { plainAddress } from './schema/admin-address.ts'
 import { ConfigError, describeConfigError } from './schema/config-error.ts'
-import type { Shell } from './usage/completion.ts'
 import { DocumentedCommand } from './usage/documented-command.ts'
 
 /** How a command ends, unless its help says otherwise. */
@@ -118,41 +117,7 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
     const { changeCARoots } = await import('./commands/ca-root.ts')
     finish(await changeCARoots(action, id, dir, globals(), terminal))
   })
-  addCompletion(program, {
-    print: async shell => {
-      const { completionScript } = await import('./usage/completion.ts')
-      const { readCommand } = await import('./usage/command-reference.ts')
-      terminal.out(completionScript(shell, readCommand(program)))
-    },
-    printNames: async (prefix = '') => {
-      const { printNames } = await import('./usage/completion.ts')
-      finish(await printNames(prefix, sourcesOf(globals(), terminal), terminal))
-    },
-  })
   return program
-}
-
-interface CompletionActions {
-  print(shell: Shell): Promise<void>
-  printNames(prefix?: string): Promise<void>
-}
-
-function addCompletion(program: DocumentedCommand, actions: CompletionActions): void {
-  const completion = program
-    .command('completion')
-    .summary('print the script that has a shell complete commands, options and names')
-    .description(
-      'Print the script that has a shell complete commands, options, their values, and the names that the running agent knows.',
-    )
-    .addArgument(new Argument('<shell>', 'where it is for').choices(['bash', 'zsh', 'fish']))
-    .helpCommand(false)
-    .withExamples([
-      ['source <(livery completion bash)', 'in ~/.bashrc; or into a file in /etc/bash_completion.d'],
-      ['livery completion zsh > ~/.zfunc/_livery', 'with fpath+=~/.zfunc before compinit in ~/.zshrc'],
-      ['livery completion fish > ~/.config/fish/completions/livery.fish', 'read by the next shell'],
-    ])
-    .action(actions.print)
-  completion.command('names', { hidden: true }).argument('[prefix]').action(actions.printNames)
 }
 
 function addWait(program: DocumentedCommand, action: (options: WaitCommandOptions) => Promise<void>): void {
@@ -241,10 +206,11 @@ function addCA(program: DocumentedCommand, action: (options: CAOptions) => Promi
     .option('--dir <directory>', 'where the CA is kept; root.pem in it is for the clients', '.livery/ca')
     .option('--trust-domain <domain>', 'the one it issues for (default: $TRUST_DOMAIN, else cluster.local)')
     .option('--tokens <file>', 'YAML list of { token, identity, impersonates: [...] }')
-    .option('--jwks <file>', 'keys of Kubernetes service account tokens; needs --issuer')
-    .option('--issuer <url>', 'issuer of those tokens')
-    .option('--token-review <kubeconfig>', 'have an API server review tokens: a kubeconfig, or in-cluster')
-    .option('--audience <audience>', 'audience of those tokens', 'istio-ca')
+    .option(
+      '--token-review <kubeconfig>',
+      'have an API server review the tokens of service accounts: a kubeconfig, or in-cluster',
+    )
+    .option('--audience <audience>', 'audience of these tokens', 'istio-ca')
     .addOption(new Option('--server-name <host...>', 'further DNS names and addresses of its TLS certificate'))
     .withExamples([
       ['livery ca --tokens tokens.yaml --dir ca', 'on loopback'],

@@ -135,11 +135,10 @@ function tokenFor(audience: string, expiresInSeconds = 3_600): string {
   return `${text}.${signature.toString('base64url')}`
 }
 
-/** A CA in its own process that takes tokens for `istio-ca`. */
-async function startJwtCA(cwd: string): Promise<TestedCA> {
-  const jwk = { ...JWT_KEY.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'ES256', use: 'sig' }
-  await writeFile(join(cwd, 'jwks.json'), JSON.stringify({ keys: [jwk] }))
-  const args = ['ca', '--listen', '127.0.0.1:0', '--dir', 'ca', '--jwks', 'jwks.json', '--issuer', ISSUER]
+/** A CA in its own process that takes this token of WEB and no other. */
+async function startTokenCA(cwd: string, token: string): Promise<TestedCA> {
+  await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([{ token, identity: WEB }]), { mode: 0o600 })
+  const args = ['ca', '--listen', '127.0.0.1:0', '--dir', 'ca', '--tokens', 'tokens.yaml']
   const server = new LiveryProcess(args, { cwd })
   const { address }: { readonly address: string } = JSON.parse(await server.line(/"msg":"CA of cluster\.local on /))
   const ca = { plugin: 'citadel', address, rootCert: 'ca/root.pem', tokenFile: 'token' }
@@ -149,7 +148,8 @@ async function startJwtCA(cwd: string): Promise<TestedCA> {
 test('a token of the wrong audience, then one that has expired, then a good one; none is ever printed', async () => {
   await using directory = await makeDirectory()
   const cwd = directory.path
-  await using server = await startJwtCA(cwd)
+  const accepted = tokenFor('istio-ca')
+  await using server = await startTokenCA(cwd, accepted)
   await configure(cwd, { ca: server.ca })
   const write = async (token: string) => {
     await writeFile(join(cwd, 'token'), token, { mode: 0o600 })
@@ -168,7 +168,7 @@ test('a token of the wrong audience, then one that has expired, then a good one;
   const old = await doctor(cwd)
   assert.match(old.wrong('token').text, /^it expired at \d{4}-/)
 
-  secrets.push(...(await write(tokenFor('istio-ca'))))
+  secrets.push(...(await write(accepted)))
   const good = await doctor(cwd)
   const states = good.findings.flatMap(({ check, state }) =>
     ['ca', 'clock', 'token'].includes(check) ? [[check, state]] : [],

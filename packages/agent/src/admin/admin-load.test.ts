@@ -182,17 +182,10 @@ test('clients that ask together for readiness get what one look at all identitie
   assert.ok(bench.lists < 50, `${bench.lists} looks for 100 answers`)
 })
 
-test('names are completed without a look at what each identity is', async () => {
-  await using bench = await Bench.create(1_000)
-  assert.match(await bench.ask('/names?prefix=spiffe://'), /200 OK.*spiffe:\/\/cluster\.local\//s)
-  assert.deepEqual([bench.lists, bench.looks], [0, 0])
+test('all identities are searched for a name that nobody has in a tenth of the time, however many ask', async () => {
+  await using bench = await Bench.create()
+  const path = '/explain?name=spiffe://cluster.local/ns/load/sa/sa-x'
+  assert.match(await bench.ask(path), /Did you mean/)
+  for (let request = 0; request < 100; request++) assert.match(await bench.ask(path), /404 Not/)
+  assert.ok(bench.searches < 50, `${bench.searches} searches for 101 answers`)
 })
-
-for (const path of ['/explain?name=spiffe://cluster.local/ns/load/sa/sa-x', '/names?prefix=spiffe://x'])
-  test(`all identities are searched for ${path} in a tenth of the time, however many ask`, async () => {
-    await using bench = await Bench.create()
-    const first = await bench.ask(path)
-    assert.match(first, /Did you mean|200 OK/)
-    for (let request = 0; request < 100; request++) assert.match(await bench.ask(path), /404 Not|503 Serv|200 OK/)
-    assert.ok(bench.searches < 50, `${bench.searches} searches for 101 answers`)
-  })

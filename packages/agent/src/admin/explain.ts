@@ -6,7 +6,6 @@ import { describeEvent, type ToldEntry } from '../observe/ledger-text.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, json, text } from './answer.ts'
 import type { CpuShare } from './cpu-share.ts'
-import { allNames } from './names.ts'
 import { didYouMean } from './similar-name.ts'
 
 /** The answer of `/explain`. */
@@ -81,4 +80,13 @@ function lastErrorOfCA(source: AdminSource): string {
   if (!first) return 'It has reported no error: livery certs shows what is asked of it.'
   const { code, message, at } = others.reduce((last, each) => (each.at > last.at ? each : last), first)
   return `Its last error, at ${new Date(at).toISOString()} (${code}): ${message}`
+}
+
+/** All that a caller of `/config_dump` sees, too. */
+function* allNames(source: AdminSource): Generator<string, void, undefined> {
+  yield source.names.root
+  for (const { trustDomain, identity } of source.bundles()) if (identity === undefined) yield `spiffe://${trustDomain}`
+  yield* source.identities()
+  if (source.fileNames) yield* source.fileNames.keys()
+  for (const { name } of source.files()) yield name
 }

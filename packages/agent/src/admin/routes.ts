@@ -8,7 +8,6 @@ import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
 import { CpuShare } from './cpu-share.ts'
 import { explain } from './explain.ts'
-import { names } from './names.ts'
 import type { Caller } from './operator.ts'
 import { changeRoot, renew, setLogLevel } from './operator-actions.ts'
 import { PageAnswers, prefersHtml } from './page-answers.ts'
@@ -64,13 +63,6 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
     [
       '/streams',
       { about: 'streams, their callers and versions of names (?name=spiffe://…)', methods: { GET: streams } },
-    ],
-    [
-      '/names',
-      {
-        about: 'names that begin with ?prefix=, for the completion of shells',
-        methods: { GET: ({ source, searches }, { query }) => names(source, query, searches) },
-      },
     ],
     [
       '/renew',

@@ -7,7 +7,6 @@ import {
   type CurrentGrants,
   clientCertificates,
   IstioCaServer,
-  jwtTokens,
   listedTokens,
   reviewedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
@@ -26,8 +25,6 @@ export interface CAOptions {
   readonly dir: string
   readonly trustDomain?: string
   readonly tokens?: string
-  readonly jwks?: string
-  readonly issuer?: string
   readonly tokenReview?: string
   readonly audience: string
   readonly serverName?: readonly string[]
@@ -50,15 +47,13 @@ export async function serveCA(options: CAOptions, { json }: GlobalOptions, termi
   )
 }
 
-function checkOptions({ listen, tokens, jwks, issuer, tokenReview }: CAOptions, trustDomain: string): void {
+function checkOptions({ listen, tokens, tokenReview }: CAOptions, trustDomain: string): void {
   const problem = trustDomainProblem(trustDomain)
   if (problem !== undefined) throw new UsageError(`trust domain ${JSON.stringify(trustDomain)} ${problem}.`)
   if (!parseHostPort(listen))
     throw new UsageError(`--listen ${JSON.stringify(hideUserinfo(listen))} is not an address. Write host:port.`)
-  if (tokens === undefined && jwks === undefined && tokenReview === undefined) {
-    throw new UsageError('nobody could call this CA: name the callers with --tokens, --jwks or --token-review.')
-  }
-  if (jwks !== undefined && issuer === undefined) throw new UsageError('--jwks needs --issuer: whose tokens these are.')
+  if (tokens === undefined && tokenReview === undefined)
+    throw new UsageError('nobody could call this CA: name the callers with --tokens or --token-review.')
 }
 
 async function startCA(
@@ -111,9 +106,8 @@ async function listenForRoots(
   }
 }
 
-/** Nothing is known of a JWT when its certificate is renewed, so that takes a JWT again. */
 async function authenticatorsOf(
-  { tokens, jwks, issuer, tokenReview, audience }: CAOptions,
+  { tokens, tokenReview, audience }: CAOptions,
   authority: CertificateAuthority,
   workingDirectory: string,
   { parts, ...context }: ReviewContext,
@@ -124,11 +118,6 @@ async function authenticatorsOf(
     const { current } = await TokenGrantsFile.open(resolve(workingDirectory, tokens), context.warn)
     grants = current
     authenticators.push(listedTokens(current), clientCertificates(authority, current))
-  }
-  if (jwks !== undefined && issuer !== undefined) {
-    const jwksFile = resolve(workingDirectory, jwks)
-    const { trustDomain } = authority
-    authenticators.push(await jwtTokens({ ...context, jwksFile, issuer, audience, trustDomain }))
   }
   if (tokenReview !== undefined) {
     const login = await apiLogin(tokenReview, workingDirectory, context)

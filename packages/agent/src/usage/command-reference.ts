@@ -1,7 +1,5 @@
-/** The commands of the program as data, in the order of their help: for completions and the man page. */
+/** The commands of the program as data, in the order of their help: for the man page. */
 import type { Argument, Command, Help, Option } from 'commander'
-import { BUILT_IN_CA_PLUGINS } from '../plugin/built-in-plugins.ts'
-import { LOG_LEVELS, LOG_SCOPES } from '../schema/log-level.ts'
 import { DocumentedCommand, type Example } from './documented-command.ts'
 
 export interface CommandReference {
@@ -26,7 +24,6 @@ export interface ArgumentReference {
   /** `<name>`, or `[name]` if it can be left out. */
   readonly term: string
   readonly description: string
-  readonly values: Values
 }
 
 export interface OptionReference {
@@ -35,15 +32,7 @@ export interface OptionReference {
   /** `-c` and `--config`. */
   readonly flags: readonly string[]
   readonly description: string
-  /** `undefined` of an option without a value. */
-  readonly value: { readonly name: string; readonly values: Values } | undefined
-  readonly isVariadic: boolean
 }
-
-/** The possible values: one of a few words, a path, a name that the agent knows, or any text. */
-export type Values =
-  | { readonly kind: 'words'; readonly words: readonly string[] }
-  | { readonly kind: 'file' | 'directory' | 'name' | 'text' }
 
 /** The command and those below it; `help` and hidden ones are left out. */
 export function readCommand(command: Command, above = ''): CommandReference {
@@ -74,42 +63,13 @@ export function allCommands(command: CommandReference): readonly CommandReferenc
 
 function readArgument(help: Help, argument: Argument): ArgumentReference {
   const name = argument.name()
-  return {
-    term: argument.required ? `<${name}>` : `[${name}]`,
-    description: help.argumentDescription(argument),
-    values: valuesOf(name, argument.argChoices),
-  }
+  return { term: argument.required ? `<${name}>` : `[${name}]`, description: help.argumentDescription(argument) }
 }
 
 function readOption(help: Help, option: Option): OptionReference {
-  const [, name] = /[<[]([^.\]>]+)/.exec(option.flags) ?? []
   return {
     term: help.optionTerm(option),
     flags: [option.short, option.long].filter(flag => flag !== undefined),
     description: help.optionDescription(option),
-    value: name === undefined ? undefined : { name, values: valuesOf(name, option.argChoices) },
-    isVariadic: option.variadic,
   }
-}
-
-/** By the word in the brackets, as help shows it. */
-const KINDS: Readonly<Record<string, Values['kind'] & ('file' | 'directory' | 'name')>> = {
-  file: 'file',
-  path: 'file',
-  kubeconfig: 'file',
-  directory: 'directory',
-  name: 'name',
-  id: 'name',
-}
-
-/** The most likely words of a value that can be something else, too: a module, several levels. */
-const WORDS: Readonly<Record<string, readonly string[]>> = {
-  plugin: Object.keys(BUILT_IN_CA_PLUGINS),
-  levels: [...LOG_LEVELS, ...LOG_SCOPES.flatMap(scope => LOG_LEVELS.map(level => `${scope}:${level}`))],
-}
-
-function valuesOf(name: string, choices: readonly string[] | undefined): Values {
-  if (choices) return { kind: 'words', words: choices }
-  const words = WORDS[name]
-  return words ? { kind: 'words', words } : { kind: KINDS[name] ?? 'text' }
 }

@@ -4,6 +4,4 @@ export type { Authenticator, Caller, CallerCredentials, CurrentGrants, TokenGran
 export { checkGrants, clientCertificates, listedTokens, staticTokens } from './authenticators.ts'
 export type { IstioCaServerEvent, IstioCaServerOptions } from './istio-ca-server.ts'
 export { IstioCaServer } from './istio-ca-server.ts'
-export type { JwtTokensOptions } from './jwt-authenticator.ts'
-export { jwtTokens } from './jwt-authenticator.ts'
 export { type ReviewedTokensOptions, reviewedTokens } from './token-review.ts'
