@@ -158,7 +158,6 @@ for (const path of [
   '/healthz/live',
   `/explain?name=${NAME}`,
   `/explain?name=${NAME}x`,
-  '/names?prefix=x',
   '/page/state',
   '/page/events',
 ]) {

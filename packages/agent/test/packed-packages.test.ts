@@ -20,7 +20,6 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { Command, shellEnvironment } from './command.ts'
-import { OtlpReceiver } from './otlp-receiver.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
@@ -215,18 +214,6 @@ test('the installed program serves an identity without the addon, and logs for p
   } finally {
     for (const path of addons) renameSync(`${path}.absent`, path)
   }
-})
-
-test('the installed program exports traces by the packages of OpenTelemetry beside it', async () => {
-  await using receiver = await OtlpReceiver.start()
-  await outputOfServing('traces', `tracing: { otlp: "${receiver.url}" }`)
-  await receiver.received()
-  assert.deepEqual(receiver.resource['service.name'], 'livery')
-  const spans = receiver.trace('livery.identity', 'spiffe://cluster.local/ns/default/sa/api')
-  assert.ok(
-    spans.some(({ name }) => name === 'issue'),
-    spans.map(({ name }) => name).join(' '),
-  )
 })
 
 test('the installed program keeps its compiled code where nobody else can write, and nowhere else', {

@@ -30,9 +30,9 @@ test('a start loads neither what other commands need, nor X.509 in JavaScript, n
     builtIn.filter(name => name.includes('undici')),
     [],
   )
-  // Their certificates are read in Rust or by Node, and traces are optional.
+  // Their certificates are read in Rust or by Node.
   assert.deepEqual(
-    files.filter(file => /@peculiar|asn1|@opentelemetry/.test(file)),
+    files.filter(file => /@peculiar|asn1/.test(file)),
     [],
   )
   assert.ok(files.length < MOST_MODULES, `${files.length} modules`)

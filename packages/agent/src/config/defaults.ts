@@ -91,8 +91,6 @@ const CSI_DEFAULTS: TreeObject = {
   kubeletRoot: '/var/lib/kubelet',
 }
 
-const TRACING_DEFAULTS: TreeObject = { ratio: 1 }
-
 /** The defaults of mappings that a configuration can leave out, each with its place; `*` is each entry of a list. */
 export const OPTIONAL_DEFAULTS: readonly (readonly [path: Path, defaults: TreeObject])[] = [
   [['sockets', '*'], SOCKET_DEFAULTS],
@@ -101,5 +99,4 @@ export const OPTIONAL_DEFAULTS: readonly (readonly [path: Path, defaults: TreeOb
   [['output'], OUTPUT_DEFAULTS],
   [['kubernetes'], KUBERNETES_DEFAULTS],
   [['kubernetes', 'csi'], CSI_DEFAULTS],
-  [['tracing'], TRACING_DEFAULTS],
 ]

@@ -3,7 +3,6 @@ import { ConfigError } from '../schema/config-error.ts'
 import type { Tree } from '../schema/config-tree.ts'
 import type { Environment, Setting } from './environment.ts'
 import { ISTIOD, istioKeys } from './istio-profile.ts'
-import { tracingSettings } from './tracing-environment.ts'
 
 interface Variable {
   /** The first that is set wins. */
@@ -66,7 +65,6 @@ export function environmentSettings(environment: Environment): Setting[] {
   }
   const keyType = keyTypeSetting(environment)
   if (keyType) settings.push(keyType)
-  settings.push(...tracingSettings(environment))
   for (const variable of Object.keys(environment).sort()) {
     const text = environment[variable]
     if (!variable.startsWith(HEADER_PREFIX) || !text) continue

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { ConfigError, describeConfigError, type Origin } from '../schema/config-error.ts'
+import type { Origin } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { everyScope } from '../schema/log-level.ts'
 import { type Environment, environmentSwitches } from './environment.ts'
@@ -101,43 +101,6 @@ test('LOG sets the levels of all scopes and of some, in place of those of the fi
   assert.equal(originOf(loaded, 'log.level').kind, 'environment')
   const { config } = await load({ LOG: 'sds:debug' })
   assert.deepEqual(config.log.level, { ...everyScope('info'), sds: 'debug' })
-})
-
-test('the variables of OpenTelemetry set tracing; a sampler alone, or a disabled SDK, sets none', async () => {
-  const OTEL_EXPORTER_OTLP_ENDPOINT = 'http://collector:4318/'
-  const tracingOf = async (environment: Environment, yaml?: string) => (await load(environment, yaml)).config.tracing
-  const otlp = 'http://collector:4318/v1/traces'
-  assert.deepEqual(await tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT }), { otlp, ratio: 1 })
-  const whole = 'https://other/traces'
-  const both = { OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: whole }
-  assert.deepEqual(await tracingOf(both), { otlp: whole, ratio: 1 })
-  for (const [sampler, part, ratio] of [
-    ['always_on', undefined, 1],
-    ['parentbased_always_off', undefined, 0],
-    ['parentbased_traceidratio', '0.25', 0.25],
-    ['traceidratio', undefined, 1],
-  ] as const) {
-    const environment = { OTEL_TRACES_SAMPLER: sampler, OTEL_TRACES_SAMPLER_ARG: part }
-    assert.deepEqual(await tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT, ...environment }), { otlp, ratio }, sampler)
-    assert.equal(await tracingOf(environment), undefined)
-    const file = `${CITADEL}tracing: { otlp: "${whole}" }\n`
-    assert.deepEqual(await tracingOf(environment, file), { otlp: whole, ratio })
-  }
-  assert.equal(await tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SDK_DISABLED: 'true' }), undefined)
-  assert.equal(await tracingOf({ OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER: 'none' }), undefined)
-  for (const [environment, refusal] of [
-    [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, /OTEL_EXPORTER_OTLP_PROTOCOL.* "grpc" is not http\/protobuf.* 4318/],
-    [{ OTEL_TRACES_SAMPLER: 'jaeger_remote' }, /OTEL_TRACES_SAMPLER.* "jaeger_remote" is not a number from 0 to 1/],
-    [
-      { OTEL_TRACES_SAMPLER: 'traceidratio', OTEL_TRACES_SAMPLER_ARG: '2' },
-      /OTEL_TRACES_SAMPLER_ARG.* "2" is not a number/,
-    ],
-  ] as const)
-    await assert.rejects(load({ OTEL_EXPORTER_OTLP_ENDPOINT, ...environment }), (error: unknown) => {
-      assert.ok(error instanceof ConfigError)
-      assert.match(describeConfigError(error), refusal)
-      return true
-    })
 })
 
 test('TRUST_DOMAIN sets the trust domain', async () => {

@@ -123,18 +123,13 @@ function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {
 
 /**
  * Variables of the CA are for `citadel`, and do not replace a plugin that a flag names. The name of the node is for a
- * section `kubernetes` that is written, and makes none; so is a sampler for traces that are exported somewhere.
+ * section `kubernetes` that is written, and makes none.
  */
 function withEnvironment(tree: MapNode, { environment, plugin }: ConfigSources): Pick<Layers, 'root' | 'warnings'> {
   const isKubernetes = new Location(tree, ['kubernetes']).node !== undefined
-  const all = environmentSettings(environment)
-  const isTraced =
-    new Location(tree, ['tracing']).node !== undefined || all.some(setting => isAt(setting, 'tracing', 'otlp'))
-  const settings = withPlugin(tree, all).filter(
+  const settings = withPlugin(tree, environmentSettings(environment)).filter(
     setting =>
-      (plugin === undefined || !isAt(setting, 'ca', 'plugin')) &&
-      (isKubernetes || setting.path[0] !== 'kubernetes') &&
-      (isTraced || setting.path[0] !== 'tracing'),
+      (plugin === undefined || !isAt(setting, 'ca', 'plugin')) && (isKubernetes || setting.path[0] !== 'kubernetes'),
   )
   const root = withSettings(
     tree,

@@ -32,7 +32,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log, tracing, profile.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log, profile.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -199,14 +199,6 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     text: 'log: { level: "info,sdss:debug" }',
     says: 'livery.yaml:4: log.level: "info,sdss:debug" has the scope "sdss", none of admin, agent, ca, config, files, kubernetes, output, plugin, scheduler, sds, store, takeover, trust. Did you mean sds?',
-  },
-  {
-    text: 'tracing: { otlp: "http://a:b@collector:4318/v1/traces" }',
-    says: 'livery.yaml:4: tracing.otlp: "http://[secret]@collector:4318/v1/traces" has a user name or a password. Send it in a header: OTEL_EXPORTER_OTLP_HEADERS.',
-  },
-  {
-    text: 'tracing: { otlp: "http://collector:4318" }',
-    says: 'livery.yaml:4: tracing.otlp: "http://collector:4318" has no path. Write it with its path, like http://127.0.0.1:4318/v1/traces.',
   },
   {
     replaces: 'plugin: embedded',

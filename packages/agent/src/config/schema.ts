@@ -4,7 +4,7 @@ import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { key, kindOf, list, object, oneForm, record, scalar, text } from '../schema/schema-parts.ts'
+import { key, kindOf, list, object, oneForm, record, scalar } from '../schema/schema-parts.ts'
 import {
   account,
   duration,
@@ -127,19 +127,6 @@ const admin = object({
   ),
 })
 
-const otlpUrl = text(
-  'URL',
-  input => {
-    const url = URL.canParse(input) ? new URL(input) : undefined
-    const remedy = 'Write it with its path, like http://127.0.0.1:4318/v1/traces'
-    if (url?.protocol !== 'https:' && url?.protocol !== 'http:') return new Fault('is not an http or https URL', remedy)
-    if (url.username !== '' || url.password !== '')
-      return new Fault('has a user name or a password', 'Send it in a header: OTEL_EXPORTER_OTLP_HEADERS')
-    return url.pathname === '/' ? new Fault('has no path', remedy) : input
-  },
-  'Write a URL',
-)
-
 const settings = {
   trustDomain: key("the trust domain of the agent's identities", trustDomain),
   keyType: key('the type of new keys', keyType),
@@ -229,18 +216,6 @@ const settings = {
       level: key('the least severe lines that each [scope](logs.md#scopes) writes', logLevels),
       format: key('`pretty` is the default on a terminal', oneOf(['json', 'pretty'])),
     }),
-  ),
-  tracing: v.optional(
-    key(
-      'OpenTelemetry [traces](tracing.md) of the life of each certificate; without it, nothing is traced',
-      object({
-        otlp: key('where spans are sent: OTLP over HTTP with protobuf', otlpUrl),
-        ratio: key(
-          'the part of the certificates that is traced',
-          numberBetween(0, 1, 'It is a part: 0.1 is every tenth'),
-        ),
-      }),
-    ),
   ),
   profile: v.optional(
     key('fills in what an unchanged istio-proxy needs, below what the file writes', oneOf(['istio'])),

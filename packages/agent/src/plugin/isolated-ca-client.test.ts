@@ -32,14 +32,6 @@ test('an abort reaches the plugin with its reason, and ends the call at once', a
   await bench.line(/aborted: enough/)
 })
 
-test('the plugin has the trace of a request', async t => {
-  const bench = await setUp(t)
-  const client = await bench.open(t, { onIssue: `throw new CAError('denied', 'of ' + request.traceparent)` })
-  const request = { identity: BAD, ttlSeconds: 60, signal: never, csr: assert.fail }
-  await assert.rejects(client.issue({ ...request, traceparent: '00-0a-b7-01' }), /of 00-0a-b7-01/)
-  await assert.rejects(client.issue(request), /of undefined/)
-})
-
 test('a batch that the plugin never answers ends with the last of its requests, and nothing of it is kept', async t => {
   const bench = await setUp(t)
   const members = `async issueBatch(requests) {

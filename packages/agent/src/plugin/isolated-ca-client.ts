@@ -90,7 +90,7 @@ class IsolatedCAClient implements CAClient {
 
   /** The thread has a number in place of what cannot be cloned. */
   #register(request: CertificateRequest): WireRequest {
-    const { identity, ttlSeconds, tokenFile, connectWithinMs, traceparent, ticket } = request
+    const { identity, ttlSeconds, tokenFile, connectWithinMs, ticket } = request
     const id = this.#nextId++
     this.#open.set(id, request)
     const { stored } = ticket ?? {}
@@ -100,7 +100,6 @@ class IsolatedCAClient implements CAClient {
       ttlSeconds,
       ...(tokenFile !== undefined && { tokenFile }),
       ...(connectWithinMs !== undefined && { connectWithinMs }),
-      ...(traceparent !== undefined && { traceparent }),
       ...(ticket && { ticket: stored === undefined ? {} : { stored } }),
     }
   }

@@ -85,7 +85,6 @@ export interface WireRequest {
   readonly ttlSeconds: number
   readonly tokenFile?: string
   readonly connectWithinMs?: number
-  readonly traceparent?: string
   readonly ticket?: { readonly stored?: string }
 }
 

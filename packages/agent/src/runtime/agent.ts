@@ -41,7 +41,6 @@ import { Lifecycle, type Succession } from './lifecycle.ts'
 import { configuredIdentities, LiveConfig } from './live-config.ts'
 import { openFileSecrets } from './open-file-secrets.ts'
 import { openStore } from './open-store.ts'
-import { openTraces } from './open-traces.ts'
 import { ownStore } from './own-store.ts'
 import {
   chooseKeyVault,
@@ -130,14 +129,12 @@ async function openBasis(
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
   const podTokens = await openPodTokens(config, clock, scopes)
-  const traces = await openTraces(loaded, { clock, logger }, parts)
   const pluginParts = {
     clock,
     logger: scopes.of('plugin'),
     counters: metrics.plugins,
     vault,
     workloadTokens: podTokens,
-    traces,
     rootsPollMs: config.trust.poll,
   }
   const ca = await withWellKnownFiles(await createCAClient(loaded, pluginParts, parts), config, pluginParts, parts)
@@ -167,7 +164,6 @@ async function openBasis(
     vault,
     ca,
     podTokens,
-    traces,
     store,
     rootSources,
     roots,
@@ -192,14 +188,13 @@ async function findPredecessor({ sds, store }: Config, scopes: LogScopes): Promi
 
 /** The parts that hold secrets and record what happens to them. No identity is held yet. */
 function holdSecrets({ config }: LoadedConfig, basis: Basis) {
-  const { lifecycle, clock, log, metrics, podTokens, traces } = basis
+  const { lifecycle, clock, log, metrics, podTokens } = basis
   const events = new Events<SecretReport>()
   let secrets: SecretManager | undefined
   // The ledger and its subscription come first: the manager reports while it is made what the store had.
   const ledger = new Ledger(name => secrets?.holds(name) ?? true)
   const recorder = new EventRecorder({ clock, ledger, log, metrics, lifecycle })
   events.subscribe(report => recorder.secret(report))
-  if (traces) events.subscribe(report => traces.secret(report))
   const storms = lifecycle.parts.use(new StormCollector({ clock, collect: collectGarbage }))
   events.subscribe(({ event }) => void (event.kind === 'issued' && storms.onIssued()))
   if (podTokens)
@@ -234,7 +229,6 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const {
     lifecycle,
     predecessor,
-    traces,
     clock,
     logger,
     scopes,
@@ -261,7 +255,6 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
   const sockets = sdsSockets(config, shareOnDemand(config))
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
-  if (traces) events.subscribe(event => traces.sds(event, secrets))
   const sds = lifecycle.parts.use(
     await createSdsServer({
       sockets,

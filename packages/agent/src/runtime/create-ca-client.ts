@@ -19,8 +19,6 @@ import type { PluginCounters } from '../observe/plugin-counters.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { faultFrom } from '../schema/fault.ts'
-import type { CertificateTraces } from '../tracing/certificate-traces.ts'
-import { tracedCAClient } from '../tracing/traced-ca-client.ts'
 
 /** The parts of the agent that a plugin gets. */
 export interface PluginParts {
@@ -29,8 +27,6 @@ export interface PluginParts {
   readonly counters: PluginCounters
   readonly vault?: KeyVault
   readonly workloadTokens?: WorkloadTokens | undefined
-  /** Of the certificates that are asked for; absent: nothing is traced. */
-  readonly traces?: CertificateTraces | undefined
   /** How often the members of a list are asked for their roots. */
   readonly rootsPollMs?: number
 }
@@ -70,9 +66,7 @@ class CAClientFactory {
   async client(ca: CASection, at: Location): Promise<CAClient> {
     const context = await this.#context(ca, at)
     try {
-      const client = this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
-      const { traces } = this.#parts
-      return traces ? tracedCAClient(client, describeCA(ca), traces) : client
+      return this.#stack.use(await ca.plugin.create(context, ca.options as ConfigOf<PluginOptions>))
     } catch (error) {
       if (error instanceof TypeError) throw new ConfigError([at.problem(faultFrom(scrub(error)))])
       throw error

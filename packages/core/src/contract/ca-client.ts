@@ -54,11 +54,6 @@ export interface CertificateRequest {
    */
   readonly connectWithinMs?: number
   /**
-   * The trace that this request belongs to, for the CA: the value of the header `traceparent` (W3C Trace Context). A client
-   * of a network sends it with the call for the certificate; others ignore it. Absent: nothing is traced.
-   */
-  readonly traceparent?: string
-  /**
    * Makes the key and the CSR on the first call, and gives the same CSR on each later one. A CA that signs awaits it
    * and never sees the key; a source that brings its own key never calls it.
    */

@@ -12,8 +12,6 @@ import { encodeResponse } from '../../transport/istio-certificate-service.ts'
 import type { CitadelConfig } from './config.ts'
 import { citadel } from './plugin.ts'
 
-const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-
 test('the chain is passed on unchanged, with the root apart', async t => {
   const { client, server } = await setUpCitadel(t)
   const request = await workloadRequest(WEB)
@@ -70,14 +68,6 @@ test('who asks for others names the cluster that istiod has by default: without 
     await client.issue(await workloadRequest(API))
     assert.equal(server.calls[0]?.headers['clusterid'], sent)
   }
-})
-
-test('the trace of a request goes to the CA as W3C Trace Context', async t => {
-  const { client, server } = await setUpCitadel(t)
-  await client.issue({ ...(await workloadRequest(WEB)), traceparent: TRACEPARENT })
-  await client.issue(await workloadRequest(WEB))
-  const sent = server.calls.map(({ headers }) => headers['traceparent'])
-  assert.deepEqual(sent, [TRACEPARENT, undefined])
 })
 
 test('with impersonation one client gets certificates for many workloads at once, over one connection', async t => {

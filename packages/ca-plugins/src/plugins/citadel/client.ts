@@ -89,7 +89,7 @@ export class CitadelClient implements CAClient {
       return await connection.call({
         path: CREATE_CERTIFICATE,
         request: this.#encode(request, pem),
-        metadata: this.#metadata(token, request.traceparent),
+        metadata: this.#metadata(token),
         signal,
         connectWithinMs: request.connectWithinMs,
         deadline: { ms, expire: () => ending.abort(timeoutError(action, ms)) },
@@ -141,13 +141,12 @@ export class CitadelClient implements CAClient {
     return { remedy: 'Check the client certificate: the call was sent without a token' }
   }
 
-  #metadata(token: string | undefined, traceparent: string | undefined): Metadata {
+  #metadata(token: string | undefined): Metadata {
     const { impersonate, clusterId = impersonate ? ISTIOD_CLUSTER : undefined, headers = {} } = this.#config
     const metadata = new Metadata()
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
     if (clusterId !== undefined) metadata.set('ClusterID', clusterId)
     if (token !== undefined) metadata.set('authorization', `Bearer ${token}`)
-    if (traceparent !== undefined) metadata.set('traceparent', traceparent)
     return metadata
   }
 

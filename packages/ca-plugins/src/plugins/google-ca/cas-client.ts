@@ -43,7 +43,6 @@ export class CasClient implements CAClient {
       identity: request.identity,
       tokenFile: request.tokenFile,
       connectWithinMs: request.connectWithinMs,
-      traceparent: request.traceparent,
       signal: request.signal,
     })
     const answer = { action, remedy: 'Check the endpoint' }

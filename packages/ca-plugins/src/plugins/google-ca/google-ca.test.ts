@@ -15,13 +15,6 @@ const WEB_SECRET = { kind: 'identity', identity: WEB } as const
 const never = new AbortController().signal
 
 for (const service of SERVICES) {
-  test(`${service}: the trace of a request goes to the CA as W3C Trace Context`, async t => {
-    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-    const { client, server } = await setUpGoogle(t, { service })
-    await client.issue({ ...(await workloadRequest(WEB)), traceparent })
-    assert.equal(server.calls[0]?.headers['traceparent'], traceparent)
-  })
-
   test(`${service}: the chain comes leaf first, with the root apart`, async t => {
     const { client, authorities } = await setUpGoogle(t, { service })
     const request = await workloadRequest(WEB)

@@ -39,8 +39,6 @@ export interface GoogleCall {
   readonly tokenFile?: string | undefined
   /** See {@link CertificateRequest.connectWithinMs}. */
   readonly connectWithinMs?: CertificateRequest['connectWithinMs'] | undefined
-  /** See {@link CertificateRequest.traceparent}. */
-  readonly traceparent?: CertificateRequest['traceparent'] | undefined
   readonly signal: AbortSignal
 }
 
@@ -80,7 +78,6 @@ export class GoogleService implements AsyncDisposable {
     identity,
     tokenFile,
     connectWithinMs,
-    traceparent,
     ...call
   }: GoogleCall): Promise<Buffer> {
     const { authentication } = this.#options
@@ -92,7 +89,7 @@ export class GoogleService implements AsyncDisposable {
       ...(identity !== undefined && { identity }),
       ...(tokenFile !== undefined && { tokenFile }),
     })
-    const metadata = metadataOf(credentials, { routing, traceparent })
+    const metadata = metadataOf(credentials, routing)
     try {
       return await untilAborted(
         this.#connection.use(connection => connection.call({ path, request, metadata, signal, connectWithinMs })),
@@ -136,14 +133,10 @@ export class GoogleService implements AsyncDisposable {
   }
 }
 
-function metadataOf(
-  { headers }: CallCredentials,
-  { routing, traceparent }: Pick<GoogleCall, 'routing' | 'traceparent'>,
-): Metadata {
+function metadataOf({ headers }: CallCredentials, routing: GoogleCall['routing']): Metadata {
   const metadata = new Metadata()
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
   if (routing !== undefined) metadata.set('x-goog-request-params', routing)
-  if (traceparent !== undefined) metadata.set('traceparent', traceparent)
   return metadata
 }
 

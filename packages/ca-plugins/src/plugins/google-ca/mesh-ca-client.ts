@@ -38,7 +38,6 @@ export class MeshCaClient implements CAClient {
       identity: request.identity,
       tokenFile: request.tokenFile,
       connectWithinMs: request.connectWithinMs,
-      traceparent: request.traceparent,
       signal: request.signal,
     })
     return this.#issued(bytes, { action, remedy: 'Check the endpoint' })

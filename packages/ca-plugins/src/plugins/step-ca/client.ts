@@ -56,7 +56,6 @@ export class StepCaClient implements CAClient {
       action,
       method: 'POST',
       path: '1.0/sign',
-      ...(request.traceparent !== undefined && { headers: { traceparent: request.traceparent } }),
       body: { csr: csr.pem, ott, notAfter: `${Math.max(1, Math.round(request.ttlSeconds))}s` },
       signal,
     })

@@ -78,13 +78,6 @@ test('each token is new, of the key, for one identity and CSR, and lives five mi
   assert.equal(server.calls[0]?.json['notAfter'], '90s')
 })
 
-test('the trace of a request goes to the CA as W3C Trace Context', async t => {
-  const { client, server } = await setUp(t)
-  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-  await client.issue({ ...(await workloadRequest(WEB)), traceparent })
-  assert.equal(server.calls[0]?.headers['traceparent'], traceparent)
-})
-
 test('a key that is replaced on disk signs the next token, and one with a password needs its own', async t => {
   const { client, jwkFile, tokens } = await setUp(t)
   const another = await provisionerPair('RS256')

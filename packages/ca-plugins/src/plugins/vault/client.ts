@@ -55,7 +55,6 @@ export class VaultClient implements CAClient {
         token,
         body: signingRequest(request, csr),
         tokenRemedy: this.#tokens.remedy,
-        traceparent: request.traceparent,
         signal,
       }),
     )

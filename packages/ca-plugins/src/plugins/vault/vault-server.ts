@@ -20,8 +20,6 @@ export interface VaultCall {
   readonly secrets?: readonly string[]
   /** The remedy where the token was not accepted. */
   readonly tokenRemedy: string
-  /** See {@link CertificateRequest.traceparent}. */
-  readonly traceparent?: CertificateRequest['traceparent'] | undefined
   readonly signal: AbortSignal
 }
 
@@ -67,7 +65,7 @@ export class VaultServer implements AsyncDisposable {
     return this.#http[Symbol.asyncDispose]()
   }
 
-  #request({ action, method, path, token, body, traceparent, signal }: VaultCall): Promise<JsonAnswer> {
+  #request({ action, method, path, token, body, signal }: VaultCall): Promise<JsonAnswer> {
     return this.#http.request({
       action,
       ...(method && { method }),
@@ -76,7 +74,6 @@ export class VaultServer implements AsyncDisposable {
         // An agent in between may demand it.
         'x-vault-request': 'true',
         ...(token !== undefined && { 'x-vault-token': token }),
-        ...(traceparent !== undefined && { traceparent }),
         ...(this.#namespace !== undefined && { 'x-vault-namespace': this.#namespace }),
       },
       ...(body && { body }),

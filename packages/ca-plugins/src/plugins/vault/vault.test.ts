@@ -65,17 +65,6 @@ test('a request that may wait for its connection logs in and succeeds as soon as
   await waiting
 })
 
-test('the trace of a request goes with the call that signs, and not with a login', async t => {
-  const { client, server } = await setUp(t, { config: LOGIN, kubernetes: kubernetesOf(3600) })
-  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-  await client.issue({ ...(await workloadRequest(WEB)), traceparent })
-  const sent = server.calls.map(({ path, headers }) => [path.includes('/sign/'), headers['traceparent']])
-  assert.deepEqual(sent, [
-    [false, undefined],
-    [true, traceparent],
-  ])
-})
-
 test('the role, the mount, the issuer and the namespace are where they belong', async t => {
   const config = { mount: 'team/pki', issuer: 'current', namespace: 'a/b' }
   const { fault, issue, server } = await setUp(t, { config })
