@@ -34,7 +34,7 @@ const inContract: readonly BrokenPlugin[] = [
   },
   {
     that: 'has a key of its own signed in place of the CSR',
-    fails: ['contract', 'cancellation', 'parallel', 'batch', 'tickets'],
+    fails: ['contract', 'cancellation', 'parallel', 'tickets'],
     client: class extends ReferenceClient {
       protected override async csr({ identity }: CertificateRequest): Promise<CertificateSigningRequest> {
         return (await createKeyMaterial(identity, 'ecdsa-p256')).csr
@@ -104,7 +104,7 @@ const inErrors: readonly BrokenPlugin[] = [
   },
   {
     that: 'throws its own errors',
-    fails: ['ttl', 'errors', 'token', 'batch', 'tickets'],
+    fails: ['ttl', 'errors', 'token', 'tickets'],
     client: refusing(({ code }) => new Error(`HTTP error: ${code}`)),
   },
   {

@@ -114,7 +114,7 @@ const inParallel: readonly BrokenPlugin[] = [
   },
   {
     that: 'keeps the request that it works on in a field',
-    fails: ['parallel', 'batch'],
+    fails: ['parallel'],
     client: class extends ReferenceClient {
       #request: CertificateRequest | undefined
       protected override submit(request: CertificateRequest, signal: AbortSignal): Promise<FakeCAAnswer> {
@@ -241,27 +241,6 @@ const inMemory: readonly BrokenPlugin[] = [
   },
 ]
 
-const inBatch: readonly BrokenPlugin[] = [
-  {
-    that: 'answers a batch in the order in which answers came',
-    fails: ['batch'],
-    client: class extends ReferenceClient {
-      override async issueBatch(requests: readonly CertificateRequest[]) {
-        return (await super.issueBatch(requests)).toReversed()
-      }
-    },
-  },
-  {
-    that: 'fails a batch for one of its requests',
-    fails: ['batch'],
-    client: class extends ReferenceClient {
-      override issueBatch(requests: readonly CertificateRequest[]) {
-        return Promise.all(requests.map(request => this.issue(request)))
-      }
-    },
-  },
-]
-
 const inTickets: readonly BrokenPlugin[] = [
   {
     that: 'notes nothing on its ticket',
@@ -378,7 +357,6 @@ export const brokenConduct: readonly BrokenPlugin[] = [
   ...inRoots,
   ...inSkew,
   ...inMemory,
-  ...inBatch,
   ...inTickets,
   ...inHandlesAndClose,
 ]

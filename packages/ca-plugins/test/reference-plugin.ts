@@ -14,7 +14,6 @@ import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 
 export const REFERENCE_CAPABILITIES: CACapabilities = {
   roots: 'push',
-  batch: 8,
   ttl: 'honoured',
   san: 'csr',
   keyTypes: ['ecdsa-p256', 'ecdsa-p384'],
@@ -42,12 +41,6 @@ export class ReferenceClient implements CAClient {
     signal.throwIfAborted()
     using deadline = new Deadline(this.context, TIMEOUT_MS)
     return await untilAborted(this.ask(request, signal), AbortSignal.any([signal, deadline.signal]))
-  }
-
-  async issueBatch(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]> {
-    this.closing.signal.throwIfAborted()
-    const settled = await Promise.allSettled(requests.map(request => this.issue(request)))
-    return settled.map(each => (each.status === 'fulfilled' ? each.value : asCAError(each.reason)))
   }
 
   async trustBundle({ signal }: { readonly signal: AbortSignal }): Promise<readonly string[]> {
@@ -140,8 +133,4 @@ class Deadline implements Disposable {
   [Symbol.dispose](): void {
     this.#timer[Symbol.dispose]()
   }
-}
-
-function asCAError(error: unknown): CAError {
-  return error instanceof CAError ? error : new CAError('unavailable', 'The request was given up.', { cause: error })
 }

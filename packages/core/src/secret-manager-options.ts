@@ -10,7 +10,6 @@ import type { SecretReport } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import type { IdleAction } from './identity/unused-identities.ts'
-import { gatherIntoBatches } from './issuance/batching-client.ts'
 import type { IssuanceOptions } from './issuance/issue-certificate.ts'
 import type { RotationPolicy } from './issuance/renewal-time.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'
@@ -21,11 +20,6 @@ import { type CertificateVerifier, nodeCertificateVerifier } from './x509/ca-ans
 
 export interface SecretManagerOptions {
   readonly ca: CAClient
-  /**
-   * The most requests that go together in one `issueBatch` of the CA, where its client has one: `capabilities.batch` of
-   * the plugin. They are counted one by one in `concurrency`. Default: 1.
-   */
-  readonly batch?: number
   /** Whether a root that is missing from the CA's list is revoked: `capabilities.revokesMissingRoots` of the plugin. Default: `false`. */
   readonly revokesMissingRoots?: boolean
   readonly keyGenerator: KeyGenerator
@@ -145,7 +139,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
   const settleMs = rotation.settleMs ?? defaultSettleMs(settle)
   return {
     issuance: {
-      issueAt: issueAt(options),
+      ca: options.ca,
       pending: options.store?.pending ?? new PendingRequestsInMemory(vault),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
@@ -170,11 +164,6 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
     idle: { ...DEFAULT_OPTIONS.idle, ...options.idle },
     maxIdentities: options.maxIdentities ?? DEFAULT_OPTIONS.maxIdentities,
   }
-}
-
-function issueAt({ ca, batch = 1 }: SecretManagerOptions): CAClient['issue'] {
-  const issueBatch = batch > 1 ? ca.issueBatch?.bind(ca) : undefined
-  return issueBatch ? gatherIntoBatches(issueBatch, batch) : request => ca.issue(request)
 }
 
 /** How this process hears of the CA's roots. */

@@ -85,7 +85,7 @@ test('the report shows the reason under each failed case and beside each skipped
     results: [
       { group: 'ttl', name: 'it lives', outcome: 'passed', detail: '', ms: 1234 },
       { group: 'ttl', name: 'it ends', outcome: 'failed', detail: 'it did not\nat all', ms: 5 },
-      { group: 'batch', name: 'in order', outcome: 'skipped', detail: 'it has none', ms: 0 },
+      { group: 'roots', name: 'in order', outcome: 'skipped', detail: 'it has none', ms: 0 },
     ],
     passed: 1,
     failed: 1,
@@ -97,7 +97,7 @@ test('the report shows the reason under each failed case and beside each skipped
     '  FAILED      5 ms  it ends',
     '                    it did not',
     '                    at all',
-    'batch',
+    'roots',
     '  skipped           in order: it has none',
     '',
     '1 passed, 1 failed, 1 skipped in 1.2 s',

@@ -89,10 +89,6 @@ function withTokenFile(client: CAClient, tokenFile: string | undefined): CAClien
   if (tokenFile === undefined) return client
   return {
     issue: request => client.issue({ tokenFile, ...request }),
-    ...(client.issueBatch && {
-      issueBatch: requests =>
-        client.issueBatch?.(requests.map(each => ({ tokenFile, ...each }))) ?? Promise.resolve([]),
-    }),
     ...(client.trustBundle && { trustBundle: client.trustBundle.bind(client) }),
     ...(client.subscribe && { subscribe: client.subscribe.bind(client) }),
     [Symbol.asyncDispose]: () => client[Symbol.asyncDispose](),

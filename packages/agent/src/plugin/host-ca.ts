@@ -19,10 +19,10 @@ import {
 } from '@livery/core'
 import { checkCounterName } from '../observe/counter-name.ts'
 import { LogRate } from '../observe/log-rate.ts'
-import type { AgentMethods, BatchAnswer, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
+import type { AgentMethods, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
 import { ownBytes } from './messages.ts'
 import type { Peer } from './two-way-calls.ts'
-import { clip, fromWire, toWire } from './wire-error.ts'
+import { clip } from './wire-error.ts'
 
 /** More roots than this are not whole for core either. */
 const MAX_ELEMENTS = MAX_ROOTS + 1
@@ -36,10 +36,9 @@ type Agent = () => Peer<AgentMethods>
 export function hostCA(
   load: () => Promise<CAPlugin>,
   agent: Agent,
-): Pick<ThreadMethods, 'create' | 'issue' | 'issueBatch' | 'abortRequest' | 'trustBundle' | 'close'> {
+): Pick<ThreadMethods, 'create' | 'issue' | 'trustBundle' | 'close'> {
   const made = Promise.withResolvers<CAClient>()
   made.promise.catch(() => {}) // the agent has it as the answer to `create`
-  const inBatches = new Map<number, AbortController>()
   return {
     async create(start) {
       try {
@@ -60,25 +59,6 @@ export function hostCA(
     async issue(request, signal) {
       const client = await made.promise
       return certificateOf(await client.issue(requestOf(request, signal, agent)))
-    },
-    async issueBatch(requests) {
-      const client = await made.promise
-      const controllers = requests.map(({ id }) => {
-        const controller = new AbortController()
-        inBatches.set(id, controller)
-        return controller
-      })
-      try {
-        const batch = requests.map((each, index) =>
-          requestOf(each, controllers[index]?.signal ?? AbortSignal.abort(), agent),
-        )
-        return ((await client.issueBatch?.(batch)) ?? []).map(batchAnswerOf)
-      } finally {
-        for (const { id } of requests) inBatches.delete(id)
-      }
-    },
-    abortRequest({ id, reason }) {
-      inBatches.get(id)?.abort(fromWire(reason))
     },
     async trustBundle(_, signal) {
       const client = await made.promise
@@ -207,14 +187,6 @@ function takeKey(privateKey: Uint8Array): Uint8Array {
   // A plugin may answer anything.
   if (privateKey instanceof Uint8Array) privateKey.fill(0)
   return key
-}
-
-function batchAnswerOf(answer: IssuedCertificate | Error): BatchAnswer {
-  try {
-    return answer instanceof Error ? { error: toWire(answer) } : { issued: certificateOf(answer) }
-  } catch (error) {
-    return { error: toWire(error) }
-  }
 }
 
 function checkClient(client: Partial<CAClient> | undefined): void {

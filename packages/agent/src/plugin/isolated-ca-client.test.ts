@@ -32,46 +32,6 @@ test('an abort reaches the plugin with its reason, and ends the call at once', a
   await bench.line(/aborted: enough/)
 })
 
-test('a batch that the plugin never answers ends with the last of its requests, and nothing of it is kept', async t => {
-  const bench = await setUp(t)
-  const members = `async issueBatch(requests) {
-    for (const { identity, signal, csr } of requests)
-      signal.addEventListener('abort', () => {
-        context.log.info('aborted ' + identity + ': ' + signal.reason.message)
-        if (identity === '${BAD}') csr().catch(error => context.log.info(error.message))
-      })
-    context.log.info('asked')
-    await new Promise(() => {})
-  },`
-  const client = await bench.open(t, { members }, {}, { batch: 10 })
-  const [good, bad] = [new AbortController(), new AbortController()]
-  const ofGood = { identity: GOOD, ttlSeconds: 60, signal: good.signal, csr: assert.fail }
-  const ofBad = { identity: BAD, ttlSeconds: 60, signal: bad.signal, csr: assert.fail }
-  let hasEnded = false
-  const ended = client.issueBatch?.([ofGood, ofBad]).finally(() => {
-    hasEnded = true
-  })
-  const refused = assert.rejects(ended ?? assert.fail('it takes no batch'), error => error === bad.signal.reason)
-  await bench.line(/asked/)
-  good.abort(new Error('enough'))
-  await bench.line(/aborted .*good: enough/)
-  assert.equal(hasEnded, false)
-  bad.abort(new Error('too late'))
-  await refused
-  await bench.line(/aborted .*bad: too late/)
-  await bench.line(/Cannot continue a request that has ended/)
-  for (const { signal } of [good, bad]) assert.deepEqual(getEventListeners(signal, 'abort'), [])
-})
-
-test('a batch of which nobody waits any more is not sent', async t => {
-  const bench = await setUp(t)
-  const members = 'issueBatch: () => new Promise(() => {}),'
-  const client = await bench.open(t, { members }, {}, { batch: 10 })
-  const signal = AbortSignal.abort(new Error('enough'))
-  const asked = client.issueBatch?.([{ identity: BAD, ttlSeconds: 60, signal, csr: assert.fail }])
-  await assert.rejects(asked ?? assert.fail('it takes no batch'), error => error === signal.reason)
-})
-
 test('tokens, connection, log and counters of the agent are there, and what it prints is a line of the log', async t => {
   const bench = await setUp(t)
   const onIssue = `

@@ -35,7 +35,6 @@ export async function createIsolatedCAClient(
 }
 
 class IsolatedCAClient implements CAClient {
-  readonly issueBatch?: NonNullable<CAClient['issueBatch']>
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
   readonly subscribe?: NonNullable<CAClient['subscribe']>
   readonly #supervisor: PluginSupervisor
@@ -62,7 +61,6 @@ class IsolatedCAClient implements CAClient {
     })
     if (capabilities.roots !== 'none')
       this.trustBundle = ({ signal }) => hideTokens(this.#supervisor.call('trustBundle', null, signal), signal)
-    if (capabilities.batch !== undefined) this.issueBatch = requests => this.#issueBatch(requests)
     if (capabilities.roots === 'push')
       this.subscribe = listener => {
         this.#listeners.add(listener)
@@ -102,36 +100,6 @@ class IsolatedCAClient implements CAClient {
       ...(connectWithinMs !== undefined && { connectWithinMs }),
       ...(ticket && { ticket: stored === undefined ? {} : { stored } }),
     }
-  }
-
-  async #issueBatch(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]> {
-    using ending = new DisposableStack()
-    const wire = requests.map(request => this.#register(request))
-    ending.defer(() => {
-      for (const { id } of wire) this.#open.delete(id)
-    })
-    const last = new AbortController()
-    let waiting = requests.length
-    for (const [index, { signal }] of requests.entries()) {
-      const id = wire[index]?.id ?? 0
-      const onAbort = (): void => {
-        this.#supervisor.notify('abortRequest', { id, reason: toWire(signal.reason) })
-        waiting--
-        if (waiting === 0) last.abort(signal.reason)
-      }
-      if (signal.aborted) onAbort()
-      else signal.addEventListener('abort', onAbort, { once: true })
-      ending.defer(() => signal.removeEventListener('abort', onAbort))
-    }
-    // The plugin may never answer, though nobody waits any more.
-    const answers = await hideTokens(this.#supervisor.call('issueBatch', wire, last.signal), last.signal)
-    if (!Array.isArray(answers)) throw new CAError('bad-response', 'The CA plugin gave no list of answers.')
-    // Each costs a scrub.
-    if (answers.length > requests.length)
-      throw new CAError('bad-response', `The CA plugin gave ${answers.length} answers to ${requests.length} requests.`)
-    return answers.map((answer: Partial<{ issued: IssuedCertificate; error: WireError }> | null) =>
-      answer?.issued ? answerOf(answer.issued) : asCAError(withoutTokens(answer?.error ?? NO_ERROR)),
-    )
   }
 
   #requestOf(id: number): CertificateRequest {
@@ -213,12 +181,6 @@ function answerOf(answer: IssuedCertificate): IssuedCertificate {
     ...(hint !== undefined && { hint }),
     ...(privateKey !== undefined && { privateKey }),
   }
-}
-
-const NO_ERROR: WireError = { name: 'Error', message: 'it gave neither a certificate nor an error' }
-
-function asCAError(error: Error): CAError {
-  return error instanceof CAError ? error : new CAError('unavailable', error.message)
 }
 
 function tellTls(tls: () => Promise<TlsMaterial>): (known: number) => Promise<WireTls> {

@@ -163,7 +163,7 @@ const MODULE_REFUSALS: readonly (readonly [
     'has wrong fields',
     {},
     {
-      fields: `name: 'A B', capabilities: { roots: 'all', batch: 0, ttl: 'clamped', san: 'csr', keyTypes: ['dsa'] }, options: [], create: 1, needs: ['tsl'],`,
+      fields: `name: 'A B', capabilities: { roots: 'all', ttl: 'clamped', san: 'csr', keyTypes: ['dsa'] }, options: [], create: 1, needs: ['tsl'],`,
     },
     [
       'has a plugin that cannot be used: name is "A B", not a name of a-z, 0-9 and -. See "Writing a CA plugin".',
@@ -171,7 +171,6 @@ const MODULE_REFUSALS: readonly (readonly [
       'has a plugin that cannot be used: create is 1, not a function. See "Writing a CA plugin".',
       'has a plugin that cannot be used: needs.0 is "tsl", not one of tls, credentials. See "Writing a CA plugin".',
       'has a plugin that cannot be used: capabilities.roots is "all", not one of none, poll, push. See "Writing a CA plugin".',
-      'has a plugin that cannot be used: capabilities.batch is 0, not a whole number from 1 on. See "Writing a CA plugin".',
       'has a plugin that cannot be used: capabilities.keyTypes.0 is "dsa", not one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072, rsa-4096. See "Writing a CA plugin".',
     ],
   ],

@@ -14,7 +14,6 @@ import type {
   SpiffeId,
 } from '@livery/core/plugin'
 import type { Fault } from '../schema/fault.ts'
-import type { WireError } from './wire-error.ts'
 
 /** The user whose rights the process of a plugin has. */
 export interface PluginUser {
@@ -98,8 +97,6 @@ export interface WireTls {
   }
 }
 
-export type BatchAnswer = { readonly issued: IssuedCertificate } | { readonly error: WireError }
-
 /** The methods that the thread answers. */
 export type ThreadMethods = {
   describe(argument: null): Promise<Described>
@@ -110,8 +107,6 @@ export type ThreadMethods = {
   /** Answers with the description of a source of credentials. */
   create(start: Start): Promise<string | null>
   issue(request: WireRequest, signal: AbortSignal): Promise<IssuedCertificate>
-  issueBatch(requests: readonly WireRequest[]): Promise<readonly BatchAnswer[]>
-  abortRequest(which: { readonly id: number; readonly reason: WireError }): void
   trustBundle(argument: null, signal: AbortSignal): Promise<readonly string[]>
   getCredential(request: Omit<CredentialRequest, 'signal'>, signal: AbortSignal): Promise<Credential>
   close(argument: null): Promise<void>

@@ -77,11 +77,6 @@ export class PluginSupervisor implements AsyncDisposable {
     return (await peer.call(method, argument as never, signal)) as Awaited<ReturnType<ThreadMethods[M]>>
   }
 
-  /** To the plugin as it runs now; nothing if it does not. */
-  notify<M extends keyof ThreadMethods>(method: M, argument: Parameters<ThreadMethods[M]>[0]): void {
-    if (this.#state.kind === 'running') this.#state.run.peer.notify(method, argument as never)
-  }
-
   /** Lets the plugin close its client, for a while; open calls reject. */
   [Symbol.asyncDispose](): Promise<void> {
     const before = this.#state

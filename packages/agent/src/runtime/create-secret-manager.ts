@@ -33,12 +33,11 @@ export function createSecretManager(
   config: Config,
   { store, roots, crls, ...parts }: SecretManagerParts,
 ): SecretManager {
-  const { batch, revokesMissingRoots = false } = config.ca.plugin.capabilities
+  const { revokesMissingRoots = false } = config.ca.plugin.capabilities
   const { ratio, jitter, ackWait, overlap } = config.rotation
   const settleMs = configuredSettle(config, config.ca)
   return new SecretManager({
     ...parts,
-    ...(batch !== undefined && { batch }),
     revokesMissingRoots,
     ...(store && { store }),
     ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),

@@ -50,7 +50,7 @@ test('a client that answers with the root in the chain fails the contract, and t
     },
     [Symbol.asyncDispose]: () => good[Symbol.asyncDispose](),
   }
-  const { roots: _roots, batch: _batch, ...rest } = REFERENCE_CAPABILITIES
+  const { roots: _roots, ...rest } = REFERENCE_CAPABILITIES
   const { results, failed } = await runAgainst(client, {
     capabilities: { ...rest, roots: 'none' },
     identities: [WEB],

@@ -45,7 +45,7 @@ export interface RunAgainstOptions {
 }
 
 /**
- * Runs the groups contract, ttl, cancellation, parallel, roots, batch and close with `client`, which is closed then.
+ * Runs the groups contract, ttl, cancellation, parallel, roots and close with `client`, which is closed then.
  * About 100 certificates are issued. Never rejects because a case failed; throws a `TypeError` without an identity.
  */
 export async function runAgainst(client: CAClient, options: RunAgainstOptions): Promise<ConformanceReport> {

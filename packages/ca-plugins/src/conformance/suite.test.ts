@@ -1,6 +1,7 @@
 /** The suite, on a plugin that does all that the contract knows; and what it says of options that it cannot use. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { CACapabilities } from '@livery/core'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../test/reference-plugin.ts'
 import { CA_SWITCHES } from './kit/fake-ca-fault.ts'
 import { type SuiteOptions, suite } from './suite.ts'
@@ -76,7 +77,7 @@ test('a plugin that the agent would not load fails, with each field that is wron
   let run = (): Promise<void> => assert.fail('there is no such case')
   const options = { wait: { type: 'duration', default: 5, description: '' }, user: { type: 'txt', description: '' } }
   const { capabilities: _, ...rest } = reference
-  const capabilities = { ...REFERENCE_CAPABILITIES, batch: 0 }
+  const capabilities: CACapabilities = JSON.parse(JSON.stringify({ ...REFERENCE_CAPABILITIES, roots: 'all' }))
   const plugin = { apiVersion: 1, name: 'My CA', capabilities, options, create() {} }
   suite({
     ...rest,
@@ -87,7 +88,7 @@ test('a plugin that the agent would not load fails, with each field that is wron
   })
   await assert.rejects(run(), ({ message }: Error) => {
     const fields = message.split('\n').map(line => line.split(' ')[0])
-    assert.deepEqual(fields, ['name', 'options.wait.default', 'options.user', 'capabilities.batch'])
+    assert.deepEqual(fields, ['name', 'options.wait.default', 'options.user', 'capabilities.roots'])
     return true
   })
   assert.throws(() => suite({ ...rest, test: () => {} }), /TypeError: .*plugin and capabilities are missing/)

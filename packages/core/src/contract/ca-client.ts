@@ -14,11 +14,6 @@ export interface CAClient extends AsyncDisposable {
    */
   issue(request: CertificateRequest): Promise<IssuedCertificate>
   /**
-   * Many requests in one call, where the CA has one: an answer or an error for each, in their order. Rejects only if the
-   * call failed for all. A request whose signal is aborted is not waited for; the others continue.
-   */
-  issueBatch?(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]>
-  /**
    * The CA's trust anchors now (PEM, one certificate per element), where it can tell them apart from a chain. The list
    * is complete: a root that is missing from it is one that the CA has given up.
    */

@@ -24,8 +24,6 @@ export interface CACapabilities {
    * while, for peers that still have certificates under it.
    */
   readonly revokesMissingRoots?: boolean
-  /** The most requests of one `issueBatch`; absent: its client has none. */
-  readonly batch?: number
   /** The treatment of the lifetime asked for. `clamped`: cut to the CA's maximum. `ignored`: the CA has its own. */
   readonly ttl: 'honoured' | 'clamped' | 'ignored'
   /** Where the identity in the certificate comes from: the CSR, the caller's credentials, or the CA's configuration. */

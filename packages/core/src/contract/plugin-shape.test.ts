@@ -8,7 +8,7 @@ import { pluginFaults } from './plugin-shape.ts'
 const ca = defineCAPlugin({
   apiVersion: 1,
   name: 'example',
-  capabilities: { roots: 'poll', batch: 8, ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'], bringsKey: false },
+  capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'], bringsKey: false },
   needs: ['tls', 'credentials'],
   options: {
     url: { type: 'string', required: true, description: 'the CA' },

@@ -51,7 +51,6 @@ const fieldsOf =
 const isText = is(value => typeof value === 'string', 'a text')
 const isFunction = is(value => typeof value === 'function', 'a function')
 const isFlag = is(value => typeof value === 'boolean', 'true or false')
-const isCount = is(value => Number.isInteger(value) && Number(value) > 0, 'a whole number from 1 on')
 const isName = is(value => typeof value === 'string' && /^[a-z][a-z0-9-]*$/.test(value), 'a name of a-z, 0-9 and -')
 const isList = is(Array.isArray, 'a list')
 const isMapping = is(isRecord, 'a mapping')
@@ -116,7 +115,6 @@ const FORMS: Readonly<Record<PluginKind, Check>> = {
     capabilities: fieldsOf({
       roots: oneOf(['none', 'poll', 'push']),
       revokesMissingRoots: optional(isFlag),
-      batch: optional(isCount),
       ttl: oneOf(['honoured', 'clamped', 'ignored']),
       san: oneOf(['csr', 'caller', 'config']),
       keyTypes: listOf(oneOf(KEY_TYPES)),

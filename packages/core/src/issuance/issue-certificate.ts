@@ -27,8 +27,7 @@ const MAX_PRIVATE_KEY_BYTES = 16_384
 const MAX_HINT = 1_024
 
 export interface IssuanceOptions extends RequestKeyOptions {
-  /** `ca.issue`, or a wrapper that batches into `ca.issueBatch`. */
-  readonly issueAt: CAClient['issue']
+  readonly ca: CAClient
   readonly pending: PendingRequests
   readonly verifier: CertificateVerifier
   readonly clock: Clock
@@ -99,7 +98,7 @@ export async function issue(options: IssuanceOptions, request: IssuanceRequest):
 }
 
 async function ask(
-  { issueAt }: IssuanceOptions,
+  { ca }: IssuanceOptions,
   { identity, ttlSeconds, tokenFile, connectWithinMs, controller: { signal } }: IssuanceRequest,
   key: RequestKey,
   ticket: Ticket,
@@ -108,7 +107,7 @@ async function ask(
     ...(tokenFile !== undefined && { tokenFile }),
     ...(connectWithinMs !== undefined && { connectWithinMs }),
   }
-  return await issueAt({ identity, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
+  return await ca.issue({ identity, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
 }
 
 /** A plugin may answer anything. */

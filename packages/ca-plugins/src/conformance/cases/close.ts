@@ -23,7 +23,6 @@ export const closeCases: readonly LiveCase[] = [
       await expectRefused(client.issue(await kitRequest(on)), 'issue()')
       const signal = new AbortController().signal
       if (client.trustBundle) await expectRefused(client.trustBundle({ signal }), 'trustBundle()')
-      if (client.issueBatch) await expectRefused(client.issueBatch([await kitRequest(on)]), 'issueBatch()')
     },
   },
 ]

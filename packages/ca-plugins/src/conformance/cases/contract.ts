@@ -21,13 +21,12 @@ export const contractCases: readonly LiveCase[] = [
     group,
     name: 'the client has the methods that its capabilities declare, and no others',
     async run({ client, capabilities }) {
-      const { roots, batch, bringsKey = false, revokesMissingRoots = false } = capabilities
+      const { roots, bringsKey = false, revokesMissingRoots = false } = capabilities
       assert.equal(client.trustBundle !== undefined, roots !== 'none', `trustBundle does not fit roots: ${roots}`)
       assert.ok(!revokesMissingRoots || roots !== 'none', 'revokesMissingRoots does not fit roots: none')
       // A source of keys also says when those have changed.
       if (!bringsKey || roots !== 'none')
         assert.equal(client.subscribe !== undefined, roots === 'push', `subscribe does not fit roots: ${roots}`)
-      assert.equal(client.issueBatch !== undefined, batch !== undefined, `issueBatch does not fit batch: ${batch}`)
     },
   },
   {

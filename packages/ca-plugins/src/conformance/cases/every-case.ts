@@ -1,7 +1,6 @@
 /** Every case of the kit, in the order in which they run. */
 import type { BenchCase, LiveCase } from '../kit/conformance-case.ts'
 import { answerCases } from './answers.ts'
-import { batchCases, partialBatchCases } from './batch.ts'
 import { cancellationCases, inFlightCases } from './cancellation.ts'
 import { closeCases, closingCases } from './close.ts'
 import { contractCases, slowContractCases } from './contract.ts'
@@ -21,7 +20,6 @@ export const LIVE_CASES: readonly LiveCase[] = [
   ...cancellationCases,
   ...parallelCases,
   ...rootCases,
-  ...batchCases,
   ...closeCases,
 ]
 
@@ -41,8 +39,6 @@ export const BENCH_CASES: readonly BenchCase[] = [
   ...rotationCases,
   ...skewCases,
   ...memoryCases,
-  ...batchCases,
-  ...partialBatchCases,
   ...ticketCases,
   ...closeCases,
   ...closingCases,

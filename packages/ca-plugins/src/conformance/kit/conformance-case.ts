@@ -16,7 +16,6 @@ export const GROUPS = [
   'roots',
   'skew',
   'memory',
-  'batch',
   'tickets',
   'handles',
   'close',

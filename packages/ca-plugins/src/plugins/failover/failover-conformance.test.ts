@@ -5,8 +5,6 @@ import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../../test/reference
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { capabilitiesOfAll, failover } from './plugin.ts'
 
-const { batch: _, ...CAPABILITIES } = REFERENCE_CAPABILITIES
-
 const CONFIG = { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 }
 
 class DownCA implements CAClient {
@@ -24,8 +22,8 @@ class DownCA implements CAClient {
 async function create({ ca, context, after }: ConformanceSetup, order: 'first' | 'second') {
   const client = new ReferenceClient(ca, context)
   after(() => client[Symbol.asyncDispose]())
-  const up: CAMember = { name: 'the CA of the kit', client, capabilities: CAPABILITIES }
-  const down: CAMember = { name: 'the other CA', client: new DownCA(), capabilities: CAPABILITIES }
+  const up: CAMember = { name: 'the CA of the kit', client, capabilities: REFERENCE_CAPABILITIES }
+  const down: CAMember = { name: 'the other CA', client: new DownCA(), capabilities: REFERENCE_CAPABILITIES }
   const members = order === 'first' ? [up, down] : [down, up]
   return await failover.create({ ...context, members }, CONFIG)
 }
@@ -37,7 +35,7 @@ for (const order of ['first', 'second'] as const)
       test,
       check: () => failover.check?.(CONFIG, new Set()),
       create: setup => create(setup, order),
-      capabilities: capabilitiesOfAll([CAPABILITIES, CAPABILITIES]),
+      capabilities: capabilitiesOfAll([REFERENCE_CAPABILITIES, REFERENCE_CAPABILITIES]),
       slow,
     })
   })

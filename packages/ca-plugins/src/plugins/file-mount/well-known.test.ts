@@ -19,8 +19,6 @@ import { pluginContext } from '../../testing/plugin-context.ts'
 import { WellKnownFiles } from './well-known.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
-const API = 'spiffe://cluster.local/ns/default/sa/api'
-const DB = 'spiffe://cluster.local/ns/default/sa/db'
 const keys = new TestKeyGenerator()
 
 function requestFor(identity: SpiffeId): CertificateRequest {
@@ -42,26 +40,11 @@ async function start(t: TestContext) {
   const folder = join(await tempFolder(t), 'certs')
   mkdirSync(folder)
   const mounted = await FakeCA.create({ clock })
-  const signing = await TestCA.create(clock)
-  const ca = Object.assign(signing, {
-    issueBatch: (requests: readonly CertificateRequest[]) =>
-      Promise.all(requests.map(request => signing.issue(request))),
-  })
+  const ca = await TestCA.create(clock)
   const files = new WellKnownFiles({ ca, folders: [folder], pollMs: 30_000, context: pluginContext({ clock }) })
   t.after(() => files[Symbol.asyncDispose]())
   return { clock, folder, mounted, ca, files }
 }
-
-test('in a batch the identity of the files has them, and the CA is asked for the others, each in its place', async t => {
-  const { folder, mounted, ca, files } = await start(t)
-  writeSet(folder, await mounted.bring(WEB))
-  const answers = await files.issueBatch?.([requestFor(API), requestFor(WEB), requestFor(DB)])
-  assert.deepEqual(answers?.map(identityIn), [`${API} signed`, `${WEB} from files`, `${DB} signed`])
-  assert.deepEqual(
-    ca.requests.map(({ identity }) => identity),
-    [API, DB],
-  )
-})
 
 test('a pair that is broken is not replaced by one of the CA, one that has ended or was removed is', async t => {
   const { clock, folder, mounted, files } = await start(t)

@@ -4,7 +4,6 @@ import {
   type CAChange,
   type CAClient,
   type CAContext,
-  CAError,
   type CertificateRequest,
   type IssuedCertificate,
   isSpiffeId,
@@ -33,7 +32,6 @@ export interface WellKnownFilesOptions {
 
 /** A client of the CA, and of the files before it. Roots beside a pair count for its identity alone. */
 export class WellKnownFiles implements CAClient {
-  readonly issueBatch?: NonNullable<CAClient['issueBatch']>
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
   readonly federatedBundles?: NonNullable<CAClient['federatedBundles']>
   readonly #ca: CAClient
@@ -57,7 +55,6 @@ export class WellKnownFiles implements CAClient {
     if (ca.trustBundle) this.trustBundle = options => ca.trustBundle?.(options) ?? Promise.resolve([])
     if (ca.federatedBundles)
       this.federatedBundles = options => ca.federatedBundles?.(options) ?? Promise.resolve(new Map())
-    if (ca.issueBatch) this.issueBatch = requests => this.#issueBatch(requests)
   }
 
   get isListPartial(): boolean {
@@ -91,20 +88,6 @@ export class WellKnownFiles implements CAClient {
     const now = this.#clock.now()
     for (const set of this.#sets) if (await set.isFor(identity, now)) return set
     return undefined
-  }
-
-  async #issueBatch(requests: readonly CertificateRequest[]): Promise<readonly (IssuedCertificate | CAError)[]> {
-    const sets = await Promise.all(requests.map(({ identity }) => this.#setOf(identity)))
-    const others = requests.filter((_, index) => !sets[index])
-    const answers = others.length > 0 ? ((await this.#ca.issueBatch?.(others)) ?? []) : []
-    const ofCA = answers[Symbol.iterator]()
-    return await Promise.all(
-      requests.map(async (request, index) => {
-        const set = sets[index]
-        if (set) return await set.issue(request).catch(toCAError)
-        return ofCA.next().value ?? new CAError('bad-response', 'The CA answered fewer requests than it was asked')
-      }),
-    )
   }
 
   #notify(change: CAChange): void {
@@ -185,8 +168,4 @@ function identityOf(leaf: X509Certificate): SpiffeId | undefined {
   const [uri, ...others] = (leaf.subjectAltName ?? '').split(', ').filter(name => name.startsWith('URI:'))
   const identity = uri?.slice('URI:'.length)
   return identity !== undefined && others.length === 0 && isSpiffeId(identity) ? identity : undefined
-}
-
-function toCAError(error: unknown): CAError {
-  return error instanceof CAError ? error : new CAError('unavailable', reasonOf(error))
 }
