@@ -79,7 +79,7 @@ export class AdmittedConnection implements Connection, ReadSource {
   }
 
   startReading(): void {
-    if (!this.closing.hasBegun) startReading(this.socket)
+    startReading(this.socket)
   }
 
   cut(): void {

@@ -8,6 +8,8 @@ const STREAMS_OF_A_TURN = 64
 
 export interface Opening {
   readonly stream: ServerHttp2Stream
+  /** Charges what it costs to wait. Returns `false` if there is no room, and then refuses the stream. */
+  hold(): boolean
   /** Called for a stream that has closed by then, too, which costs nothing. */
   open(): void
 }
@@ -26,6 +28,7 @@ export class OpeningQueue {
       opening.open()
       return
     }
+    if (!opening.hold()) return
     caller.unopened++
     const others = this.#waiting.get(caller)
     if (others) others.push(opening)

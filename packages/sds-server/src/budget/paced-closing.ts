@@ -1,7 +1,7 @@
 /** Closes the thousands of streams of one connection in slices: Node would close all in one turn of the event loop. */
 import type { ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
-import { stopReading } from '../socket/socket-reading.ts'
+import { startReading, stopReading } from '../socket/socket-reading.ts'
 import { NextTurn } from './next-turn.ts'
 
 /** Of all connections together: about 4 ms of work, nearly all of it in callbacks of Node and grpc-js behind the slice. */
@@ -87,16 +87,18 @@ export class PacedClosing {
   /** Ends the connection, with the streams that are left, if it has begun to close. */
   endNow(): void {
     this.#queue.delete(this)
+    // A session that ends in good order waits for the peer's end.
+    startReading(this.#socket)
     for (const end of this.#ends.splice(0)) end()
   }
 
   #begin(end: () => void): void {
     this.#hasBegun = true
-    stopReading(this.#socket)
     if (this.#streams.size === 0) {
       end()
       return
     }
+    stopReading(this.#socket)
     this.#ends.push(end)
     this.#queue.add(this)
   }

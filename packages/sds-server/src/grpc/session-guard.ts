@@ -106,19 +106,22 @@ export class SessionGuard implements Disposable {
       reads.spend(FRAME_COSTS.stream)
       if (!this.#isFit(connection, stream, headers)) return
       const { budget } = connection
-      // Until it is opened, and then charged as what it is.
-      if (!budget.charge(COSTS.stream)) {
+      let isHeld = false
+      const hold = () => {
+        isHeld = budget.charge(COSTS.stream)
+        if (isHeld) return true
         this.#fault(connection, 1, false)
         stream.close(NGHTTP2_ENHANCE_YOUR_CALM)
-        return
+        return false
       }
       const open = () => {
-        budget.release(COSTS.stream)
+        // From then on it is charged as what it is.
+        if (isHeld) budget.release(COSTS.stream)
         if (stream.destroyed || stream.closed) {
           if (!connection.closing.hasBegun) this.#fault(connection, 1, false)
         } else if (!this.#options.openDirectly(stream, headers, peer)) http2.emit('stream', stream, headers, ...rest)
       }
-      this.#options.openings.add(reads, { stream, open })
+      this.#options.openings.add(reads, { stream, hold, open })
     })
     session.on('goaway', onControl)
     session.on('error', (error: NodeJS.ErrnoException) => {
