@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import { FolderWatches } from './folder-watches.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'livery-folders-'))
@@ -13,10 +13,12 @@ class Bench implements Disposable {
   readonly folders: readonly string[]
   readonly watched = new Set<string>()
   readonly events: string[] = []
+  readonly floods: string[] = []
   #wake: (() => void) | undefined
   readonly watches = new FolderWatches({
     onEvent: (folder, name) => this.#note(() => this.events.push(join(folder, name ?? ''))),
     onWatched: folder => this.#note(() => this.watched.add(folder)),
+    onFlood: folder => this.#note(() => this.floods.push(folder)),
     onError: error => assert.fail(String(error)),
   })
 
@@ -86,4 +88,24 @@ test('no watch is left of folders that were still to be added when all ended', a
   bench[Symbol.dispose]()
   await haveWatches(0)
   assert.equal(bench.watched.size, 0)
+})
+
+test('a folder in which more happens than is read is watched no longer, and may be watched again', async () => {
+  using bench = new Bench('flood', 2)
+  const [quiet = '', flooded = ''] = bench.folders
+  for (const folder of bench.folders) bench.watches.add(folder)
+  await bench.until(() => bench.watched.size === 2)
+  for (let files = 0; files < 5_000; files++) writeFileSync(join(flooded, `${files}`), '')
+  await bench.until(() => bench.floods.length > 0)
+  await haveWatches(1)
+  assert.deepEqual(bench.floods, [flooded])
+  assert.ok(bench.events.length <= 1_000, `${bench.events.length} events were read`)
+  await setTimeout(1_000)
+  writeFileSync(join(quiet, 'file'), '')
+  await bench.until(() => bench.events.at(-1) === join(quiet, 'file'))
+  bench.watched.clear()
+  bench.watches.add(flooded)
+  await bench.until(() => bench.watched.has(flooded))
+  writeFileSync(join(flooded, 'file'), '')
+  await bench.until(() => bench.events.at(-1) === join(flooded, 'file'))
 })

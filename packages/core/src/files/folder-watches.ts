@@ -6,6 +6,12 @@ import { type FSWatcher, watch } from 'chokidar'
  * event loop took 20 ms of CPU and the process grew by 45 MB; in groups of 64 and more both were higher.
  */
 const GROUP_SIZE = 24
+/**
+ * Events of all folders in one window. libuv reads events until there are none, in one turn of the event loop: whoever makes
+ * them faster than they are read, in a folder of their own, would hold it for as long as they like.
+ */
+const MAX_EVENTS = 1_000
+const WINDOW_MS = 1_000
 
 export interface FolderWatchesOptions {
   /**
@@ -15,6 +21,8 @@ export interface FolderWatchesOptions {
   readonly onEvent: (folder: string, name: string | undefined, isWrite: boolean | undefined) => void
   /** From now on `folder` is watched: what happened before was not seen. */
   readonly onWatched: (folder: string) => void
+  /** More happened in `folder`, and in others, than is worth reading: it is watched no longer. */
+  readonly onFlood: (folder: string) => void
   /** A folder cannot be watched, as when the system has no watches left; `folder` is `undefined` where that is not known. */
   readonly onError: (error: unknown, folder: string | undefined) => void
 }
@@ -34,6 +42,9 @@ export class FolderWatches implements Disposable {
   /** The folders to watch next, in the order in which they were added. */
   readonly #waiting = new Set<string>()
   #isAdding = false
+  /** Since when `#events` are counted. */
+  #windowStart = 0
+  #events = 0
 
   constructor(options: FolderWatchesOptions) {
     this.#options = options
@@ -97,11 +108,16 @@ export class FolderWatches implements Disposable {
   }
 
   #listen({ watcher, folders, settled }: Group): void {
-    const { onEvent, onError } = this.#options
+    const { onEvent, onFlood, onError } = this.#options
     // Its other events leave out a file that has the size and the time that it had before.
     watcher.on('raw', (event, name, details) => {
       const folder = textOf(details, 'watchedPath')
-      if (folder !== undefined && folders.has(folder)) onEvent(folder, name ?? undefined, event !== 'rename')
+      if (folder === undefined || !folders.has(folder)) return
+      if (this.#hasRoomForEvent()) onEvent(folder, name ?? undefined, event !== 'rename')
+      else {
+        this.delete(folder)
+        onFlood(folder)
+      }
     })
     // A folder that was removed is back, or gone.
     watcher.on('all', (_, path) => onEvent(path, undefined, undefined))
@@ -109,6 +125,15 @@ export class FolderWatches implements Disposable {
       onError(error, textOf(error, 'path'))
     })
     watcher.on('ready', settled.resolve)
+  }
+
+  #hasRoomForEvent(): boolean {
+    const now = performance.now()
+    if (now - this.#windowStart >= WINDOW_MS) {
+      this.#windowStart = now
+      this.#events = 0
+    }
+    return ++this.#events <= MAX_EVENTS
   }
 
   #close({ watcher, folders, settled }: Group): void {

@@ -4,7 +4,7 @@ import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { pathsTo, WatchedFiles } from './watched-files.ts'
@@ -171,6 +171,25 @@ test('a directory that is replaced is seen and watched again', async () => {
     writeFileSync(file, `${how}, then written`)
     await bench.hint()
   }
+})
+
+test('a flood in a directory is not read to its end, and what changed meanwhile is looked at a second later', async () => {
+  const directory = makeDirectory()
+  const file = join(directory, 'file')
+  await using bench = new Bench(file)
+  await haveWatches(1)
+  writeFileSync(file, 'a')
+  await bench.hint()
+  for (let files = 0; files < 5_000; files++) writeFileSync(join(directory, `flood-${files}`), '')
+  await bench.clock.waitForDeadline(time => time === bench.clock.now() + 1_000)
+  await haveWatches(0)
+  writeFileSync(file, 'b')
+  await bench.clock.advance(1_000)
+  await bench.hint()
+  await haveWatches(1)
+  await setTimeout(1_000)
+  writeFileSync(file, 'c')
+  await bench.hint()
 })
 
 test('a replaced parent directory, which no watch reports, is found within a minute and watched again', async () => {

@@ -10,6 +10,8 @@ import { FolderWatches } from './folder-watches.ts'
 
 /** Events within it are one look: a save is several events, a ConfigMap's swap five. */
 const DEBOUNCE_MS = 100
+/** How long a folder in which too much happens is not watched. */
+const FLOOD_REST_MS = 1_000
 /** Multiples of the golden ratio leave no two polls of many close together. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2
 
@@ -54,6 +56,8 @@ export class WatchedFiles implements Disposable {
   readonly #watches: FolderWatches
   /** The watched folders, and which one stood at the path when its watch was asked for. */
   readonly #folders = new Map<string, string>()
+  /** Folders that are not watched for a while, since too much happened in them. */
+  readonly #resting = new Map<string, Disposable>()
   /** The sets that a path is of interest to, by folder and name. */
   readonly #interest = new Map<string, Map<string, Set<FileSet>>>()
   readonly #reported = new Set<unknown>()
@@ -65,6 +69,7 @@ export class WatchedFiles implements Disposable {
     this.#watches = new FolderWatches({
       onEvent: (folder, name, isWrite) => this.#onEvent(folder, name, isWrite),
       onWatched: folder => this.#onWatched(folder),
+      onFlood: folder => this.#onFlood(folder),
       onError: (error, folder) => this.#onError(error, folder),
     })
   }
@@ -91,6 +96,7 @@ export class WatchedFiles implements Disposable {
 
   [Symbol.dispose](): void {
     for (const set of this.#sets) this.#remove(set)
+    for (const rest of this.#resting.values()) rest[Symbol.dispose]()
     this.#watches[Symbol.dispose]()
   }
 
@@ -158,6 +164,7 @@ export class WatchedFiles implements Disposable {
   #watch(path: string): boolean {
     const inode = inodeOf(path)
     if (inode === undefined) return false
+    if (this.#resting.has(path)) return true
     if (this.#folders.get(path) === inode) return this.#watches.isWaiting(path)
     this.#folders.set(path, inode)
     this.#watches.add(path)
@@ -175,7 +182,22 @@ export class WatchedFiles implements Disposable {
     // An event of the folder itself carries its own name: it may have gone, and another of the same inode have come.
     if (name !== undefined && name !== basename(folder)) return
     this.#unwatch(folder)
-    for (const each of names?.values() ?? []) for (const set of each) this.#onHint(set)
+    this.#hintAll(folder)
+  }
+
+  /** Looks at everything there after a rest, which watches the folder again. */
+  #onFlood(folder: string): void {
+    this.#folders.delete(folder)
+    const rest = after(this.#options.clock, FLOOD_REST_MS, () => {
+      this.#resting.delete(folder)
+      this.#hintAll(folder)
+    })
+    this.#resting.get(folder)?.[Symbol.dispose]()
+    this.#resting.set(folder, rest)
+  }
+
+  #hintAll(folder: string): void {
+    for (const sets of this.#interest.get(folder)?.values() ?? []) for (const set of sets) this.#onHint(set)
   }
 
   /** A change between a look and the watch was not seen. */
