@@ -3,7 +3,20 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { constants, fstatSync, openSync } from 'node:fs'
-import { chmod, chown, lstat, mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import {
+  chmod,
+  chown,
+  lchown,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -345,6 +358,41 @@ for (const [how, options] of [
     assert.equal(place.accepted.length, 1, 'the client is ours again')
     assert.deepEqual(await readdir(dirname(place.path)), ['sds.sock'])
   })
+
+for (const [what, put] of [
+  ['a link to a socket of its own', (path: string) => symlink(`${path}.evil`, path)],
+  ['a file', (path: string) => writeFile(path, '')],
+] as const)
+  test(`a path in whose place another user has put ${what} is taken back`, { skip: noSecondUser }, async t => {
+    const place = await makePlace(t)
+    await place.listen({ readPeerCredentials })
+    await rm(place.path)
+    await put(place.path)
+    await lchown(place.path, 65_534, 65_534)
+    const event = await place.look()
+    assert.ok(event.kind === 'socket-reclaimed')
+    assert.match(event.from, /uid 65534/)
+    assert.ok(await canConnect(place.path))
+    assert.deepEqual(await readdir(dirname(place.path)), ['sds.sock'])
+  })
+
+test('two sockets of one process whose paths somebody has exchanged are each taken back', async t => {
+  const place = await makePlace(t)
+  const other = join(dirname(place.path), 'other.sock')
+  const accepted: string[] = []
+  for (const path of [place.path, other])
+    await place.listen({ path, readPeerCredentials, onConnection: socket => accepted.push(path) && socket.destroy() })
+  await rename(place.path, `${place.path}.tmp`)
+  await rename(other, place.path)
+  await rename(`${place.path}.tmp`, other)
+  await place.look()
+  while (place.events.length < 2) await place.clock.advance(0)
+  assert.ok(place.events.every(({ kind }) => kind === 'socket-recreated'))
+  accepted.length = 0
+  for (const path of [place.path, other]) assert.ok(await canConnect(path))
+  while (accepted.length < 2) await place.clock.advance(0)
+  assert.deepEqual(accepted.toSorted(), [place.path, other].toSorted())
+})
 
 test('a thief that gives its file away is known by the credentials', { skip: noSecondUser }, async t => {
   const place = await loseToAnother(t, { readPeerCredentials })

@@ -36,14 +36,14 @@ export interface SocketFileOptions extends PlacementOptions {
 }
 
 export type SocketFileEvent =
-  /** The file had vanished, or a successor that failed had replaced it, and was made again; connections continue. */
+  /** The file had vanished or was moved, or a successor that failed had replaced it, and was made again; connections continue. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
   /**
    * Another process, of root or of this user, took the path; this one continues to serve its connections, and takes the
    * path again when nobody listens there any longer.
    */
   | { readonly kind: 'socket-superseded'; readonly path: string }
-  /** Another user had put a socket in the place of this one, which has replaced it again. */
+  /** Another user had put a socket, a link or a file in the place of this one, which has replaced it again. */
   | { readonly kind: 'socket-reclaimed'; readonly path: string; readonly from: string }
   /** The folder was opened to others after the start, who can replace the socket. Reported when the file is made again. */
   | { readonly kind: 'socket-folder-unsafe'; readonly path: string; readonly error: unknown }
@@ -55,6 +55,8 @@ export type SocketFileEvent =
   | { readonly kind: 'accept-failed'; readonly path: string; readonly error: unknown }
 
 const WATCH_INTERVAL_MS = 5_000
+/** All of this process. */
+const LISTENING = new Set<SocketFile>()
 
 type State =
   | { readonly kind: 'closed' }
@@ -78,6 +80,7 @@ export class SocketFile implements AsyncDisposable {
     checkPathLength(options.path)
     const listener = await retryTransient(options.clock, () => appear(options), options.signal)
     const file = new SocketFile(options, listener)
+    LISTENING.add(file)
     const reason = await closedFolder(options.path, options).catch(() => undefined)
     if (reason) options.onEvent({ kind: 'socket-unreachable', path: options.path, reason })
     return file
@@ -101,6 +104,7 @@ export class SocketFile implements AsyncDisposable {
     const state = this.#state
     if (state.kind !== 'closed') state.watch[Symbol.dispose]()
     this.#state = { kind: 'closed' }
+    LISTENING.delete(this)
     if (state.kind !== 'closed') closeListener(state.listener, this.#options.path)
     await this.#look
   }
@@ -124,15 +128,16 @@ export class SocketFile implements AsyncDisposable {
     let event: SocketFileEvent | undefined
     let isSuperseded = this.#state.kind === 'superseded'
     try {
-      const occupant = await occupantOf(this.#options)
+      const occupant = (await foreignFile(this.#options)) ?? (await occupantOf(this.#options))
       const isSame = isSameFile(occupant.file, listener.file)
-      const isLeft = !isSame && occupant.kind === 'live' && isOurs(occupant, this.#options)
+      const isMoved = this.#isMoved(occupant)
+      const isLeft = !isSame && !isMoved && occupant.kind === 'live' && isOurs(occupant, this.#options)
       if (yields && isLeft) {
         if (!isSuperseded) event = { kind: 'socket-superseded', path }
       } else if (!isSame) {
         next = await placeAgain(this.#options, listener, occupant)
         event =
-          occupant.kind === 'live' && !isLeft
+          occupant.kind === 'live' && !isLeft && !isMoved
             ? { kind: 'socket-reclaimed', path, from: describeOccupant(occupant) }
             : { kind: 'socket-recreated', path }
       }
@@ -142,6 +147,12 @@ export class SocketFile implements AsyncDisposable {
     }
     this.#follow(listener, next, isSuperseded ? 'superseded' : 'listening')
     if (event && this.#state.kind !== 'closed') this.#options.onEvent(event)
+  }
+
+  /** Whoever can rename in the folder can put one socket of this process in the place of another: nobody took over. */
+  #isMoved({ file }: Occupant): boolean {
+    const others = [...LISTENING].filter(each => each.#options.path !== this.#options.path)
+    return others.some(each => each.#state.kind !== 'closed' && isSameFile(file, each.#state.listener.file))
   }
 
   #follow(before: Listener, next: Listener, kind: 'listening' | 'superseded'): void {
@@ -165,6 +176,17 @@ async function occupantOf({ path, readPeerCredentials }: SocketFileOptions): Pro
   const file = await lstatIfPresent(path)
   const kind = await inspectPath(path)
   return { kind, file, listener: kind === 'live' ? await readListener(path, readPeerCredentials) : undefined }
+}
+
+/**
+ * What another user has put there that is no socket, where this process had one: a link can lead to a socket of that user.
+ * Nothing can be moved to the place of a folder.
+ */
+async function foreignFile({ path, owner }: SocketFileOptions): Promise<Occupant | undefined> {
+  const file = await lstatIfPresent(path)
+  if (!file || file.isSocket() || file.isDirectory()) return undefined
+  const uid = Number(file.uid)
+  return isTrustedUid(uid) || uid === owner ? undefined : { kind: 'live', file, listener: undefined }
 }
 
 /** Whether a server of root or of this user listens there, by the kernel's word or else by the owner of the file. */
