@@ -1,7 +1,6 @@
 /** A known secret in a text of a peer, which may quote it as it came over the wire, or encoded. */
 
 const SHOWN = '[secret]'
-/** Characters of the shortest secret. A shorter one is in many words, and everybody can guess it. */
 export const MIN_SECRET_LENGTH = 4
 /** Base64 of less has too few characters to be the secret's and nothing else's. */
 const MIN_ENCODED = 12
@@ -28,7 +27,7 @@ export function formsOf(secret: string): SecretForms {
 
 export function hideForms(text: string, { secret, runs, encoded }: SecretForms): string {
   const plain = text.replaceAll(secret, SHOWN)
-  const escaped = mayBeEscapedIn(plain, runs) ? plain.replace(escapedForm(secret), SHOWN) : plain
+  const escaped = mayBeEscapedIn(plain, runs) ? hideEscaped(plain, secret) : plain
   return encoded.reduce((hidden, form) => hidden.replaceAll(form, SHOWN), escaped)
 }
 
@@ -43,20 +42,74 @@ function mayBeEscapedIn(text: string, runs: readonly string[]): boolean {
   return runs.length > 1
 }
 
-function escapedForm(secret: string): RegExp {
-  return new RegExp(secret.replace(/[^A-Za-z0-9]/g, escapesOf), 'g')
+const PERCENT = /%(?<hex>[0-9a-f]{2})/gi
+const BACKSLASH = /\\(?:u(?<long>[0-9a-f]{4})|x(?<short>[0-9a-f]{2})|(?<itself>[^A-Za-z0-9]))/gi
+const HTML = /&#(?:0*(?<decimal>\d{1,5})|x0*(?<hexadecimal>[0-9a-f]{1,4}));/gi
+/** Each alone, for a secret that has something like an escape of another kind in it, and all together. */
+const ESCAPES: readonly RegExp[] = [
+  PERCENT,
+  BACKSLASH,
+  HTML,
+  new RegExp([PERCENT, BACKSLASH, HTML].map(({ source }) => source).join('|'), 'gi'),
+]
+
+/**
+ * Takes the escapes out of the text and looks for the secret in the rest. A pattern with all escapes of each character would
+ * take a time that grows with both lengths, and a CA can choose both: those of its text and of a token that it gives.
+ */
+function hideEscaped(text: string, secret: string): string {
+  return ESCAPES.reduce((hidden, escapes) => {
+    const { plain, sources } = unescapedOf(hidden, escapes)
+    if (plain.length === hidden.length) return hidden
+    let result = ''
+    let end = 0
+    for (let at = plain.indexOf(secret); at !== -1; at = plain.indexOf(secret, at + secret.length)) {
+      result += hidden.slice(end, sources[at]) + SHOWN
+      end = sources[at + secret.length] ?? hidden.length
+    }
+    return result + hidden.slice(end)
+  }, text)
 }
 
-function escapesOf(character: string): string {
-  const code = character.charCodeAt(0)
-  const hex = anyCase(code.toString(16).padStart(2, '0'))
-  const literal = `\\x${code.toString(16).padStart(2, '0')}`
-  const itself = code > 0xff ? `\\u${code.toString(16).padStart(4, '0')}` : literal
-  return `(?:\\\\?${itself}|%${hex}|\\\\u00${hex}|\\\\x${hex}|&#(?:0*${code}|[xX]0*${hex});)`
+interface Unescaped {
+  readonly text: string
+  readonly plain: string
+  /** Where each character of `plain` begins in the text, and the end of it. */
+  readonly sources: Uint32Array
 }
 
-function anyCase(hex: string): string {
-  return hex.replace(/[a-f]/g, digit => `[${digit}${digit.toUpperCase()}]`)
+/** The last ones: many secrets are looked for in one text. */
+const unescaped = new Map<RegExp, Unescaped>()
+
+function unescapedOf(text: string, escapes: RegExp): Unescaped {
+  const known = unescaped.get(escapes)
+  if (known?.text === text) return known
+  const sources = new Uint32Array(text.length + 1)
+  let plain = ''
+  let end = 0
+  const take = (until: number) => {
+    for (let at = end; at < until; at++) sources[plain.length + at - end] = at
+    plain += text.slice(end, until)
+    end = until
+  }
+  for (const { 0: match, index, groups } of text.matchAll(escapes)) {
+    take(index)
+    sources[plain.length] = index
+    plain += characterOf(groups ?? {})
+    end = index + match.length
+  }
+  take(text.length)
+  sources[plain.length] = text.length
+  const read = { text, plain, sources }
+  unescaped.set(escapes, read)
+  return read
+}
+
+function characterOf(groups: Readonly<Record<string, string | undefined>>): string {
+  const { hex, long, short, hexadecimal, decimal, itself } = groups
+  if (itself !== undefined) return itself
+  const sixteen = hex ?? long ?? short ?? hexadecimal
+  return String.fromCharCode(sixteen === undefined ? Number(decimal) : Number.parseInt(sixteen, 16))
 }
 
 function encodedForms(secret: string): readonly string[] {

@@ -166,6 +166,25 @@ test('an error of a plugin is shown with its checked code and scrubbed text, and
   assert.equal(asShownCAError('Bearer abc').message, 'bearer [token]')
 })
 
+test('a secret that a CA has chosen, of many characters that can be escaped, takes no longer than others and is hidden', () => {
+  const started = process.threadCpuUsage()
+  for (const length of [1_000, 20_000])
+    for (const character of ['%', '-', '&', '\\']) {
+      const secrets = [`${character.repeat(length)}!`]
+      for (const text of [character.repeat(16_000), `\\${character}`.repeat(8_000), '&#45;'.repeat(3_000)])
+        assert.ok(scrub(text, { secrets }).length <= 1_000)
+    }
+  const long = 'a-'.repeat(3_000)
+  assert.equal(scrub(`it was ${long.replaceAll('-', '%2D')}!`, { secrets: [long] }), 'it was [secret]!')
+  assert.ok(cpuMsSince(started) < 2_000)
+})
+
+test('a secret with something like an escape in it is hidden where only its other characters are escaped', () => {
+  const secret = 'one%41/two&#66;"three'
+  for (const form of [JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret), secret.replaceAll('/', '\\/')])
+    assert.equal(scrub(`it was <${form}>`, { secrets: [secret] }), 'it was <[secret]>', form)
+})
+
 /** Not the time of a busy machine. */
 function cpuMsSince(started: NodeJS.CpuUsage): number {
   const { user, system } = process.threadCpuUsage(started)
