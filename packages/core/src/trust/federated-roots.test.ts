@@ -82,3 +82,15 @@ test('an own list among the federated ones, and an answer that is none, change n
     assert.deepEqual(ca.trusted(), ['CN=second'])
   }
 })
+
+test('a CA that federates with more trust domains than are held leaves room for one that the operator names later', async () => {
+  const many = Array.from({ length: 150 }, (_, index) => [`t${index}.example`, [first.pem]] as const)
+  await using ca = await start(new Map(many))
+  await ca.until(['CN=first'], 't49.example')
+  const open: RootSource['open'] = listener => {
+    listener.listed([second.pem])
+    return { [Symbol.dispose]() {} }
+  }
+  await ca.bench.manager.useRootSources([{ trustDomain: 'partner.example', name: 'a file', open }])
+  assert.deepEqual(ca.trusted('partner.example'), ['CN=second'])
+})

@@ -3,6 +3,9 @@
 import type { RootListener, RootSource } from '../contract/root-source.ts'
 import { MAX_TRUST_DOMAINS } from './bundle-table.ts'
 
+/** The CA leaves as many places to the trust domains that the operator names, also to those of a later configuration. */
+const MAX_FEDERATED = MAX_TRUST_DOMAINS / 2
+
 export class FederatedRoots {
   /** Of the agent, whose roots the CA lists apart. */
   readonly #trustDomain: string
@@ -18,7 +21,7 @@ export class FederatedRoots {
 
   /** Takes a whole list of the CA. Returns whether it has other trust domains than the one before. */
   take(bundles: ReadonlyMap<string, readonly string[]>): boolean {
-    const wanted = [...bundles].filter(([trustDomain]) => trustDomain !== this.#trustDomain).slice(0, MAX_TRUST_DOMAINS)
+    const wanted = [...bundles].filter(([trustDomain]) => trustDomain !== this.#trustDomain).slice(0, MAX_FEDERATED)
     const gone = new Set(this.#listed.keys())
     let hasChanged = false
     for (const [trustDomain, roots] of wanted) {
