@@ -14,7 +14,7 @@ export interface HeldRoot {
   isConfigured: boolean
   /** Leaves in use or waiting that chain to it. */
   leases: number
-  /** Until when peers may show leaves under it that were issued before an answer left it out. */
+  /** The latest end of a certificate whose answer named it, or left it out first: until then peers may show leaves under it. */
   leavesUntil: number
   /** Since when nobody lists it: the CA's list, or if that never had it the answers. */
   givenUpAt?: number | undefined
@@ -118,16 +118,16 @@ export class HeldRoots {
     return givenUp
   }
 
-  /**
-   * An answer has only these; leaves of before it end with its own, at `notAfter`, at the latest. Gives whether a root is left
-   * out that was not before.
-   */
+  /** An answer whose certificate ends at `notAfter` has only these. Gives whether a root is left out that was not before. */
   leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
     let some = false
     for (const held of this.#roots.values()) {
-      if (held.standing !== 'inferred' || held.givenUpAt !== undefined || named.has(held.anchor.fingerprint)) continue
+      const isNamed = named.has(held.anchor.fingerprint)
+      if (!isNamed && (held.standing !== 'inferred' || held.givenUpAt !== undefined)) continue
+      // Of all answers: a CA can give one of minutes among those of a day.
+      held.leavesUntil = Math.max(held.leavesUntil, notAfter)
+      if (isNamed) continue
       held.givenUpAt = now
-      held.leavesUntil = notAfter
       some = true
     }
     return some

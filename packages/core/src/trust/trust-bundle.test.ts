@@ -92,6 +92,14 @@ test('a root that only answers name stays until one leaves it out, then for the 
   }
 })
 
+test('a short certificate that leaves a root out does not shorten the stay that longer ones under it need', async () => {
+  const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
+  await answer(bundle, [a, b])
+  await hear(bundle, [b], { from: { kind: 'answer', notAfter: NOW + LIFETIME / 100 }, now: NOW + 1_000 })
+  assert.deepEqual(bundle.prune(NOW + LIFETIME - 1), [])
+  assert.equal(bundle.prune(NOW + LIFETIME).length, 1)
+})
+
 test('answers of a replica that does not know the new root, between those of one that does, give nothing up', async () => {
   const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
   for (let now = NOW; now < NOW + 20 * LIFETIME; now += LIFETIME / 2) {

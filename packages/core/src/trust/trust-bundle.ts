@@ -204,7 +204,8 @@ export class TrustBundle {
     // As with nearly every certificate of a quiet day.
     if (news.length === 0) return { added: [], rejected: [], adopted, givenUp, isRenamed }
     const how = { now, settlesAt, isWhole: isWhole && isList, isHeld }
-    const added = this.#add(news, how, { standing, isConfigured: false })
+    const leavesUntil = from.kind === 'answer' ? from.notAfter : 0
+    const added = this.#add(news, how, { standing, isConfigured: false, leavesUntil })
     return { ...added, adopted, givenUp, isRenamed }
   }
 
@@ -344,7 +345,7 @@ export class TrustBundle {
   #add(
     roots: readonly Root[],
     { settlesAt, ...how }: MakeRoomOptions & { readonly settlesAt: number },
-    origin: Pick<HeldRoot, 'standing' | 'isConfigured'>,
+    origin: Pick<HeldRoot, 'standing' | 'isConfigured'> & Partial<Pick<HeldRoot, 'leavesUntil'>>,
   ): Pick<Learned, 'added' | 'rejected'> {
     const { size } = this.#roots
     const added: TrustAnchor[] = []
@@ -362,7 +363,7 @@ export class TrustBundle {
         continue
       }
       const anchor = { ...root, learnedAt, settlesAt }
-      this.#roots.put({ anchor, ...origin, leases: 0, leavesUntil: 0 })
+      this.#roots.put({ anchor, leavesUntil: 0, ...origin, leases: 0 })
       added.push(anchor)
     }
     if (added.length > 0 || this.#roots.size < size) this.#rebuild()
