@@ -44,3 +44,9 @@ test('an entry that takes a revocation back counts in a list of changes, where a
   assert.ok(whole.names('4a01') && whole.names('4a02'))
   assert.ok(changes.names('4a01') && !changes.names('4a02'))
 })
+
+test('a text has at most a hundred lists', async () => {
+  const { pem } = await listOf([])
+  assert.equal(readCrls(pem.repeat(100)).length, 100)
+  assert.throws(() => readCrls(pem.repeat(101)), { message: /it has 101 lists, more than 100/ })
+})

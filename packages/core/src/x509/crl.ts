@@ -19,6 +19,8 @@ export interface Crl {
 }
 
 const BLOCK = /-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----/g
+/** Each is compared with each root of its issuer's name, and a CA can list a hundred of them. */
+const MAX_LISTS = 100
 const BEGIN = '-----BEGIN X509 CRL-----'
 
 /** All lists of a PEM text, at least one. Throws a `TypeError` if there is none, or one cannot be read: a list left out would let somebody in. */
@@ -26,6 +28,8 @@ export function readCrls(text: string): readonly Crl[] {
   const blocks = text.match(BLOCK) ?? []
   if (blocks.length === 0) throw new TypeError('it has no PEM block "X509 CRL"')
   if (blocks.length < text.split(BEGIN).length - 1) throw new TypeError('it ends within a list')
+  if (blocks.length > MAX_LISTS)
+    throw new TypeError(`it has ${blocks.length} lists, more than ${MAX_LISTS}: one of each CA is enough`)
   return blocks.map((block, index) => {
     try {
       return readCrl(pemToDer(block))
