@@ -12,8 +12,8 @@ import { temporaryDirectory } from '../../test/running-server.ts'
 const MIB = 1024 ** 2
 const CONNECTIONS = 24
 const BYTES_OF_EACH = 131_072
-/** CPU time: three times the most that was measured here. */
-const LONGEST_TURN_MS = 200
+/** CPU time: five times the most that was measured, and less than half of what the first forms took without slices. */
+const LONGEST_TURN_MS = 1_000
 const MOST_GROWTH = 150 * MIB
 const VICTIM = 1_000
 const ANSWERS = 20
@@ -35,7 +35,7 @@ function sent(socket: Socket, bytes: Buffer): Promise<void> {
 
 const skip = existsSync('/proc/self/clear_refs') ? false : 'needs /proc, to read how much memory a process has had'
 
-test('floods', { skip }, async t => {
+test('floods', { skip, timeout: 600_000 }, async t => {
   await using directory = await temporaryDirectory()
   await using server = await Attacked.start(directory.path, {})
   await server.order({ uid: VICTIM })
