@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import { setImmediate, setTimeout } from 'node:timers/promises'
+import { setImmediate } from 'node:timers/promises'
+import { FakeClock } from '../testing/fake-clock.ts'
 import { FolderWatches } from './folder-watches.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'livery-folders-'))
@@ -14,8 +15,10 @@ class Bench implements Disposable {
   readonly watched = new Set<string>()
   readonly events: string[] = []
   readonly floods: string[] = []
+  readonly clock = new FakeClock()
   #wake: (() => void) | undefined
   readonly watches = new FolderWatches({
+    clock: this.clock,
     onEvent: (folder, name) => this.#note(() => this.events.push(join(folder, name ?? ''))),
     onWatched: folder => this.#note(() => this.watched.add(folder)),
     onFlood: folder => this.#note(() => this.floods.push(folder)),
@@ -100,7 +103,7 @@ test('a folder in which more happens than is read is watched no longer, and may 
   await haveWatches(1)
   assert.deepEqual(bench.floods, [flooded])
   assert.ok(bench.events.length <= 1_000, `${bench.events.length} events were read`)
-  await setTimeout(1_000)
+  await bench.clock.advance(1_000)
   writeFileSync(join(quiet, 'file'), '')
   await bench.until(() => bench.events.at(-1) === join(quiet, 'file'))
   bench.watched.clear()

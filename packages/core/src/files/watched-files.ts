@@ -67,6 +67,7 @@ export class WatchedFiles implements Disposable {
     this.#options = options
     this.#pollMs = options.pollMs ?? 60_000
     this.#watches = new FolderWatches({
+      clock: options.clock,
       onEvent: (folder, name, isWrite) => this.#onEvent(folder, name, isWrite),
       onWatched: folder => this.#onWatched(folder),
       onFlood: folder => this.#onFlood(folder),
