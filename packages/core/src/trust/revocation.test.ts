@@ -165,3 +165,14 @@ test('a list that is out of date is reported at its time', async () => {
   assert.match(bench.last('crl-unavailable').reason, /out of date since 2026-01-01T10:00:00/)
   assert.notEqual(served(bench), '', 'verifiers decide')
 })
+
+test('a list that counts only later is reported at once', async () => {
+  await using bench = await Bench.create()
+  await bench.until('roots-changed', 1)
+  const later = { thisUpdate: START + HOUR, nextUpdate: START + 10 * HOUR }
+  bench.manager.useCrlSources([new CrlFile(await makeCrl(bench.ca.newestRoot(), [], later))])
+  assert.match(
+    bench.last('crl-unavailable').reason,
+    /counts from 2026-01-01T01:00:00.*verifiers refuse all peers until then/,
+  )
+})

@@ -168,6 +168,12 @@ export class RevocationLists implements Disposable {
     this.#crls = crls
     this.#options.onChange()
     this.#outdated?.[Symbol.dispose]()
+    const from = Math.max(...crls.map(({ thisUpdate }) => thisUpdate))
+    if (from > this.#options.clock.now())
+      this.#report(
+        source,
+        `a list in it counts from ${new Date(from).toISOString()} on: verifiers refuse all peers until then`,
+      )
     const { nextUpdate } = this
     if (nextUpdate === undefined) return
     const reason = `a list in it is out of date since ${new Date(nextUpdate).toISOString()}: verifiers refuse all peers until it has a newer one`

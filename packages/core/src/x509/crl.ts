@@ -10,6 +10,8 @@ export interface Crl {
   readonly pem: string
   /** Name, DER. */
   readonly issuer: Buffer
+  /** From when it counts, milliseconds since the epoch; a verifier refuses everybody before it. */
+  readonly thisUpdate: number
   /** When its issuer has the next one at the latest, milliseconds since the epoch; a verifier refuses everybody after it. */
   readonly nextUpdate: number | undefined
   /** The answer for each key is kept: a list can have a megabyte. */
@@ -47,7 +49,6 @@ function readCrl(der: Buffer): Crl {
   if (isVersion2 && fields[0]?.der.toString('hex') !== '020101') throw notDer('a CRL has an unknown version')
   const [inner, issuer, thisUpdate, ...optional] = fields.slice(isVersion2 ? 1 : 0)
   if (!thisUpdate) throw notDer('a CRL has a date')
-  readTime(thisUpdate)
   if (!expectTag(inner, SEQUENCE).der.equals(algorithm.der)) throw notDer('the signed algorithm is another one')
   const next = TIMES.has(optional[0]?.tag ?? 0) ? optional.shift() : undefined
   const nextUpdate = next && readTime(next)
@@ -63,6 +64,7 @@ function readCrl(der: Buffer): Crl {
   return {
     pem: crlToPem(der),
     issuer: expectTag(issuer, SEQUENCE).der,
+    thisUpdate: readTime(thisUpdate),
     nextUpdate,
     isSignedBy({ publicKey, x509 }) {
       if (!scheme) return false
