@@ -35,7 +35,7 @@ function sent(socket: Socket, bytes: Buffer): Promise<void> {
 
 const skip = existsSync('/proc/self/clear_refs') ? false : 'needs /proc, to read how much memory a process has had'
 
-test('floods', { skip, timeout: 600_000 }, async t => {
+test('floods', { skip, timeout: 240_000 }, async t => {
   await using directory = await temporaryDirectory()
   await using server = await Attacked.start(directory.path, {})
   await server.order({ uid: VICTIM })

@@ -6,9 +6,12 @@ export function stopReading(socket: Socket): void {
   call(socket, 'readStop')
 }
 
-/** Undoes {@link stopReading}; does nothing once the socket is closed. */
+/**
+ * Undoes {@link stopReading}. Does nothing once the socket is destroyed, also while its end waits for its streams: its session takes
+ * no bytes any longer, and Node throws, in no handler, where a destroyed socket gets some.
+ */
 export function startReading(socket: Socket): void {
-  call(socket, 'readStart')
+  if (!socket.destroyed) call(socket, 'readStart')
 }
 
 function call(socket: Socket, name: 'readStop' | 'readStart'): void {
