@@ -20,7 +20,7 @@ export interface AnswerSummary {
   readonly mostMs: number
 }
 
-/** Of one flood of 25 MB by one caller. */
+/** What one flood of 25 MB by one caller did to the agent and to another caller. */
 export interface FloodSummary extends AnswerSummary {
   /** The highest resident memory over the one before, MB. */
   readonly grownMB: number

@@ -212,8 +212,7 @@ export class SdsServer implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    const sockets = [...this.#sockets.values()]
-    await Promise.all([...sockets.map(socket => socket.close(this.#drainMs)), ...this.#leaving.values()])
+    await Promise.all([this.handOver(), ...this.#leaving.values()])
     this.#context.refusalAnswers[Symbol.dispose]()
     this.#directory?.[Symbol.dispose]()
   }

@@ -15,7 +15,7 @@ export interface AttackedOptions {
 }
 
 /**
- * `uid`: connections that come from now on are of this caller, and `highest` and `longestTurnMs` begin anew. `report`: as it is, after
+ * `uid`: connections that come from now on are of this caller, and `highest` and `longestTurnMs` start again. `report`: as it is, after
  * some turns of the event loop.
  */
 export type AttackedOrder = { readonly uid: number } | 'report'

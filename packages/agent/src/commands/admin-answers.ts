@@ -1,7 +1,7 @@
 /** The forms of an agent's answers, as far as the commands read them: another program may listen at its address. */
 import * as v from 'valibot'
 
-/** Of a date, which ends some 270,000 years from now (ECMA-262). */
+/** The last moment that a date can have, some 270,000 years from now (ECMA-262). */
 const MAX_TIME_MS = 8.64e15
 /** Decimal; RFC 5280 allows 20 octets. */
 const serialNumber = v.pipe(v.string(), v.regex(/^\d{1,64}$/))
@@ -113,5 +113,5 @@ export const explanationForm = v.object({
   ),
 })
 
-/** Of the socket of `livery ca`. */
+/** The answer of the socket of `livery ca`. */
 export const rootsForm = v.array(v.object({ id: text, signing: v.boolean(), notAfter: ms }))

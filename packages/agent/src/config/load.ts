@@ -141,7 +141,7 @@ function exposures({ admin }: Settings): string[] {
   ]
 }
 
-/** Of a host name (RFC 1035, 2.3.4). */
+/** Bounds of a host name and its labels (RFC 1035, 2.3.4). */
 const MAX_LABEL = 63
 const MAX_NAME = 253
 

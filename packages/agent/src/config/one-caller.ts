@@ -17,7 +17,7 @@ function warningsOf(section: CASection, key: string): string[] {
   ]
 }
 
-/** Of a module nobody knows. */
+/** Sources that give one token for all workloads; what the source of a module gives is not known. */
 const SHARED: ReadonlySet<string> = new Set(['token-file', 'static', 'gce-metadata', 'sts'])
 
 function hasOneToken({ credentials }: CASection): boolean {
