@@ -69,11 +69,11 @@ test('another program that answers in the place of the agent cannot write to the
   await using directory = await makeDirectory()
   const cwd = directory.path
   const evil = JSON.parse(`"${EVIL}"`)
-  const identity = { identity: evil, state: evil, certChain: [] }
+  const identity = { identity: evil, state: evil, certChain: [], rootCerts: [] }
   const event = { kind: 'ca-error', code: evil, message: evil }
   const bodies: Readonly<Record<string, unknown>> = {
     '/config_dump': { certificates: [identity] },
-    '/explain': { name: evil, now: 0, state: evil, entries: [{ time: 0, event }] },
+    '/explain': { name: evil, now: 0, state: evil, entries: [{ time: 0, text: evil, event }] },
   }
   let status = 200
   const server = createServer(({ url = '' }, response) => {

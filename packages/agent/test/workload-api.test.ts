@@ -165,7 +165,7 @@ test('two programs with go-spiffe do mutual TLS through a root rotation, and no 
   await using agent = await startAgent(path, {
     trustDomain: 'cluster.local',
     ttl: '20s',
-    rotation: { ratio: 0.25, jitter: 0.05, settle: '2s' },
+    rotation: { ratio: 0.25, jitter: 0.05, settle: '2s', overlap: '2s' },
     ca: { plugin: 'citadel', address, rootCert: bundle },
     trust: { anchors: ['roots.pem'] },
     identities: [await identity(WEB, 'web'), await identity(API, 'api')],
