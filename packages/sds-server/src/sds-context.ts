@@ -3,7 +3,6 @@ import type { ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import type { RefusalAnswers } from './access/refusal-answers.ts'
 import type { CallerAccounts } from './budget/caller-account.ts'
-import type { LongTurns } from './budget/long-turns.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
 import type { ServiceContext } from './grpc/call-context.ts'
@@ -15,7 +14,6 @@ export interface SdsContext extends ServiceContext, WorkloadContext {
   readonly names: ResourceNames
   readonly accounts: CallerAccounts
   readonly openings: OpeningQueue
-  readonly longTurns: LongTurns
   readonly closings: ClosingQueue
   readonly refusalAnswers: RefusalAnswers
   readonly readPeerCredentials: ReadPeerCredentials | undefined

@@ -6,7 +6,6 @@ import { type Clock, Events, type FileSecretName, parseFileName, type ReadPeerCr
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { RefusalAnswers } from './access/refusal-answers.ts'
 import { CallerAccounts, type CallerTotals, defaultProcessBytes } from './budget/caller-account.ts'
-import { eventLoopActiveTime, LongTurns } from './budget/long-turns.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
 import { DEFAULT_LIMITS, DEFAULT_NAMES, DEFAULT_OPTIONS } from './defaults.ts'
@@ -288,7 +287,6 @@ function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options
     acceptWaiting: options.acceptWaiting,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
     openings: new OpeningQueue(),
-    longTurns: new LongTurns(eventLoopActiveTime),
     closings: new ClosingQueue(),
     refusalAnswers: new RefusalAnswers(options.clock),
     sotw: sotwEncoder(),

@@ -149,7 +149,6 @@ export class SdsSocket {
       clock: context.clock,
       paths: new Set(workload ? [...PATHS, ...WORKLOAD_PATHS] : PATHS),
       openings: context.openings,
-      longTurns: context.longTurns,
       deadlines: this.#deadlines,
       connectionOf: peer => this.#gate.find(peer),
       openDirectly: (stream, headers, peer) => direct.open(stream, headers, peer),

@@ -126,6 +126,7 @@ export const FLOODS: readonly Flood[] = [
     name: 'indexed header fields in CONTINUATION',
     connection: headerBlocks(Buffer.alloc(FRAME_BYTES, INDEXED_FIELD), 8),
   },
+  { name: 'indexed header fields in small blocks', connection: headerBlocks(Buffer.alloc(400, INDEXED_FIELD), 0) },
   { name: 'many header fields', connection: headerBlocks(LITERALS, 0) },
   { name: 'long header fields', connection: headerBlocks(LONG_LITERAL, 0) },
   {

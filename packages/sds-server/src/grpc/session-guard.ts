@@ -6,8 +6,8 @@ import { COSTS } from '../budget/caller-budget.ts'
 import { FRAME_COSTS } from '../budget/caller-reads.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
-import type { LongTurns } from '../budget/long-turns.ts'
 import type { OpeningQueue } from '../budget/opening-queue.ts'
+import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 
 /**
  * For one connection. An Envoy that is configured to send PINGs sends one in 10 s. PINGs for each call and for each message
@@ -29,15 +29,14 @@ const PEER_LEFT: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE
 /** How often the bytes of all connections are counted. */
 const SWEEP_MS = 1_000
 const NGHTTP2_PROTOCOL_ERROR = 1
-/** Microseconds for a byte of header fields that refer to the table of HPACK, of which nothing is heard where there are too many. */
-const SILENT_COST = 0.02
+/** Microseconds for a byte of header fields that refer to the table of HPACK, measured and rounded up. */
+const SILENT_COST = 0.05
 const NGHTTP2_ENHANCE_YOUR_CALM = 11
 
 export interface SessionGuardOptions {
   readonly clock: Clock
   readonly paths: ReadonlySet<string>
   readonly openings: OpeningQueue
-  readonly longTurns: LongTurns
   /** The deadline of the preface and SETTINGS of a connection. */
   readonly deadlines: DeadlineQueue
   /** The connection with that remote address. */
@@ -50,11 +49,11 @@ export interface SessionGuardOptions {
 export class SessionGuard implements Disposable {
   readonly #options: SessionGuardOptions
   #sweep: Disposable | undefined
-  readonly #longTurns: Disposable
+  readonly #unreported: Disposable
 
   constructor(options: SessionGuardOptions) {
     this.#options = options
-    this.#longTurns = options.longTurns.subscribe(() => this.#look(SILENT_COST))
+    this.#unreported = onUnreportedStreams(() => this.#look(SILENT_COST))
   }
 
   /** Call it before the server gets its first connection. */
@@ -65,7 +64,7 @@ export class SessionGuard implements Disposable {
   [Symbol.dispose](): void {
     this.#sweep?.[Symbol.dispose]()
     this.#sweep = undefined
-    this.#longTurns[Symbol.dispose]()
+    this.#unreported[Symbol.dispose]()
   }
 
   #watchSession(session: ServerHttp2Session, http2: Http2Server): void {
@@ -102,6 +101,7 @@ export class SessionGuard implements Disposable {
     session.on('stream', (stream, headers, ...rest) => {
       // grpc-js listens once it has the stream, which can have failed by then.
       stream.on('error', ignore)
+      learnFrom(stream)
       connection.answers++
       reads.spend(FRAME_COSTS.stream)
       if (!this.#isFit(connection, stream, headers)) return
