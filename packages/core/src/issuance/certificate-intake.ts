@@ -87,10 +87,9 @@ export class CertificateIntake {
   }
 
   #reportHeld({ identity }: ManagedIdentity, { secret, root }: Issued, from: number): void {
-    const { clock, trust, record } = this.#options
+    const { clock, record } = this.#options
     const now = clock.now()
-    const announcing = trust.mayServe(identity, root.fingerprint) ? 'on-trial' : 'root-announcing'
-    const reason = secret.notBefore > now ? 'not-yet-valid' : announcing
+    const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
     const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
     record(identity, { kind: 'held', until, reason })
   }
