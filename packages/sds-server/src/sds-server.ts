@@ -5,6 +5,7 @@
 import { type Clock, Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { RefusalAnswers } from './access/refusal-answers.ts'
+import { ArrivalQueue } from './budget/arrival-queue.ts'
 import { CallerAccounts, type CallerTotals, defaultProcessBytes } from './budget/caller-account.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
@@ -286,6 +287,7 @@ function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options
     callerDirectory: options.callerDirectory,
     acceptWaiting: options.acceptWaiting,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
+    arrivals: new ArrivalQueue(),
     openings: new OpeningQueue(),
     closings: new ClosingQueue(),
     refusalAnswers: new RefusalAnswers(options.clock),
