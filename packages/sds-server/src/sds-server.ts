@@ -186,17 +186,17 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Removes the socket at `path` at once, and resolves when its peers have left; after the drain time the rest is sent
-   * away with UNAVAILABLE. Its rules end before this returns: until they leave, peers get names that were granted to
+   * Removes the socket at `path` at once, and resolves when its peers have left; after `drainMs` (default: the drain time of
+   * the server) the rest is sent away with UNAVAILABLE. Its rules end before this returns: until they leave, peers get names that were granted to
    * them and were known by then, and no others. Does nothing without a socket at `path`. The path can be listened on
    * again at once.
    */
-  async stopListening(path: string): Promise<void> {
+  async stopListening(path: string, drainMs = this.#drainMs): Promise<void> {
     const socket = this.#sockets.get(path)
     if (!socket) return
     this.#sockets.delete(path)
     socket.stopGranting()
-    const left = socket.close(this.#drainMs).finally(() => this.#leaving.delete(socket))
+    const left = socket.close(drainMs).finally(() => this.#leaving.delete(socket))
     this.#leaving.set(socket, left)
     await left
   }
