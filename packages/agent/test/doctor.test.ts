@@ -284,3 +284,12 @@ test('a user that may watch no folder', { skip: without('unshare', ...launcher.s
   assert.match(text, /^no folder can be watched \((EMFILE|ENOSPC)\): 0 instances/)
   assert.match(remedy ?? '', /fs\.inotify\.max_user_instances/)
 })
+
+test('a pipe in the place of the roots of the CA is a finding, and is not waited for', async () => {
+  await using directory = await makeDirectory()
+  const cwd = directory.path
+  assert.equal(spawnSync('mkfifo', [join(cwd, 'root.pem')]).status, 0)
+  await configure(cwd, { ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'root.pem' } })
+  const examined = await doctor(cwd)
+  assert.match(examined.wrong('roots').text, /not a regular file/)
+})

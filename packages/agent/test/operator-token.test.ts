@@ -1,7 +1,7 @@
 /** The operator's token, while somebody else listens in the place of the agent: `livery renew` does not give it away. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
+import { chmod, chown, mkdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -39,24 +39,66 @@ test('a process on the TCP address of the admin endpoint gets no token', async (
   assert.match(stderr, /The token of admin\.tokenFile was not sent: over TCP .*Make admin\.address a UNIX socket/)
 })
 
-test('a process of another user on the admin socket gets no token, and no request', { skip: !isRoot }, async () => {
+test('a process of another user on the admin socket gets no token', { skip: !isRoot }, async () => {
   await using directory = await makeDirectory()
   const run = join(directory.path, 'run')
   await configure(directory.path, { address: 'unix:run/admin.sock' })
   await mkdir(run)
   await chown(run, NOBODY, NOBODY)
   await chmod(directory.path, 0o711)
-  const script = `require('net').createServer(s => s.on('data', d => console.log('got ' + d))).listen('${run}/admin.sock', () => console.log('taken'))`
+  const script = `require('net').createServer(s => s.on('data', d => { console.log('got ' + d); s.end('HTTP/1.1 403 No\\r\\ncontent-length: 0\\r\\n\\r\\n') })).listen('${run}/admin.sock', () => console.log('taken'))`
   await using impostor = new Command(process.execPath, ['-e', script], {
     cwd: '/',
     env: shellEnvironment(),
     uid: NOBODY,
   })
   await impostor.line(/taken/)
+  await chown(run, 0, 0)
   const { code, stderr } = await livery(['renew', WEB], { cwd: directory.path })
   assert.equal(code, 1)
-  assert.match(stderr, /uid 65534 listens there, which is neither root nor this user: the token .* was not sent/)
-  assert.doesNotMatch(impostor.output, /got/)
+  assert.match(stderr, /the token .* was not sent: uid 65534 listens there, which is neither root nor this user/)
+  assert.match(impostor.output, /got PUT/)
+  assert.doesNotMatch(impostor.output, new RegExp(TOKEN))
+})
+
+/** Answers that it does not know the caller, as an agent without the addon does. */
+async function listenAsStranger(path: string) {
+  const heads: string[] = []
+  let connections = 0
+  const server = createServer((request, response) => {
+    heads.push(JSON.stringify(request.rawHeaders))
+    response.writeHead(403).end('say who you are')
+  })
+  server.on('connection', () => connections++).listen(path)
+  await once(server, 'listening')
+  return { server, heads, connections: () => connections }
+}
+
+test("a link in a user's folder leads the token to no other program of root", { skip: !isRoot }, async () => {
+  await using directory = await makeDirectory()
+  const run = join(directory.path, 'run')
+  await configure(directory.path, { address: 'unix:run/admin.sock' })
+  await mkdir(run)
+  const other = await listenAsStranger(join(directory.path, 'other.sock'))
+  await using _ = other.server
+  await symlink('../other.sock', join(run, 'admin.sock'))
+  await chown(run, NOBODY, NOBODY)
+  const { code, stderr } = await livery(['renew', WEB], { cwd: directory.path })
+  assert.equal(code, 1)
+  assert.doesNotMatch(other.heads.join(), new RegExp(TOKEN))
+  assert.match(stderr, /the token of admin\.tokenFile was not sent: .*run \(mode 0755, owner 65534:65534\) belongs to/)
+})
+
+test('the token goes over the connection whose other end was checked, to an agent that does not see who asks', async () => {
+  await using directory = await makeDirectory()
+  await configure(directory.path, { address: 'unix:admin.sock' })
+  const agent = await listenAsStranger(join(directory.path, 'admin.sock'))
+  await using _ = agent.server
+  await livery(['renew', WEB], { cwd: directory.path })
+  const [first = '', second = ''] = agent.heads
+  assert.doesNotMatch(first, new RegExp(TOKEN))
+  assert.match(second, new RegExp(TOKEN))
+  assert.deepEqual([agent.heads.length, agent.connections()], [2, 2])
 })
 
 test('the admin socket leaves its folder as the socket beside it needs it', { skip: !isRoot }, async () => {

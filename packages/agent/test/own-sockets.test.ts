@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { asUser } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 /** Envoy's user in Istio's sidecar. */
@@ -111,6 +112,23 @@ test('callers of an own socket change at once, its mode by opening it again', { 
   await write(withSocket({ mode: '0600', callers: [{ uid: STRANGER }] }))
   await agent.line(/"msg":"reloaded: 1 socket opened, 1 closed"/)
   assert.equal((await stat(socket)).mode & 0o777, 0o600)
+})
+
+test('a user who loses an own socket loses the streams on it at once, whatever the drain time', {
+  skip,
+  timeout: 30_000,
+}, async t => {
+  const withOwner = (owner: number) => ({
+    identities: [{ id: WEB, socket: { path: 'run/web.sock', owner, mode: '0600' } }],
+    drain: '1h',
+  })
+  const { cwd, agent, write } = await start(t, withOwner(PROXY))
+  await agent.admin()
+  using stream = await openStream(join(cwd, 'run/web.sock'), ['default'])
+  await write(withOwner(STRANGER))
+  const UNAVAILABLE = 14
+  assert.equal(await stream.ended, UNAVAILABLE)
+  assert.equal(stream.answers.length, 1)
 })
 
 test('an owner that the agent cannot give a socket to is refused with what it can do', { skip }, async t => {

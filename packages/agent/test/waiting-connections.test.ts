@@ -55,6 +55,36 @@ test('connections that wait together take a few turns of the event loop, and eac
   for (const client of clients) client.destroy()
 })
 
+test('a connection does not wait for the thousands of another caller that came before it', {
+  skip: acceptWaiting ? false : 'no addon to accept them with',
+}, async () => {
+  const CLIENTS = 2_000
+  const [many, one] = [61_001, 61_002]
+  await using directory = await makeDirectory()
+  const path = join(directory.path, 'sds.sock')
+  const opened: (number | undefined)[] = []
+  const events = new Events<SdsEvent>()
+  events.subscribe(event => {
+    if (event.kind === 'connection-opened') opened.push(event.connection.caller?.uid)
+  })
+  let accepted = 0
+  await using _server = await createSdsServer({
+    sockets: [{ path, identity: WEB }],
+    source: SOURCE,
+    clock: new SystemClock(),
+    acceptWaiting,
+    // They are accepted in the order in which they came.
+    readPeerCredentials: () => ({ pid: 1, gid: 0, uid: ++accepted > CLIENTS ? one : many }),
+    drainMs: 0,
+    events,
+  })
+  const clients = Array.from({ length: CLIENTS + 1 }, () => connect(path))
+  while (!opened.includes(one)) await new Promise(resolve => setImmediate(resolve))
+  assert.ok(opened.length < CLIENTS / 2, `it was the connection number ${opened.length} that was opened`)
+  while (opened.length <= CLIENTS) await new Promise(resolve => setImmediate(resolve))
+  for (const client of clients) client.destroy()
+})
+
 const NO_DESCRIPTORS = `
   import { Events, SystemClock } from '@livery/core'
   import { acceptWaiting } from '@livery/native-keygen'

@@ -2,6 +2,7 @@
 import type { ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import type { RefusalAnswers } from './access/refusal-answers.ts'
+import type { ArrivalQueue } from './budget/arrival-queue.ts'
 import type { CallerAccounts } from './budget/caller-account.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
@@ -13,6 +14,7 @@ import type { WorkloadContext } from './workload-api/workload-service.ts'
 export interface SdsContext extends ServiceContext, WorkloadContext {
   readonly names: ResourceNames
   readonly accounts: CallerAccounts
+  readonly arrivals: ArrivalQueue
   readonly openings: OpeningQueue
   readonly closings: ClosingQueue
   readonly refusalAnswers: RefusalAnswers

@@ -5,6 +5,7 @@
 import { type Clock, Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { RefusalAnswers } from './access/refusal-answers.ts'
+import { ArrivalQueue } from './budget/arrival-queue.ts'
 import { CallerAccounts, type CallerTotals, defaultProcessBytes } from './budget/caller-account.ts'
 import { OpeningQueue } from './budget/opening-queue.ts'
 import { ClosingQueue } from './budget/paced-closing.ts'
@@ -185,17 +186,17 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Removes the socket at `path` at once, and resolves when its peers have left; after the drain time the rest is sent
-   * away with UNAVAILABLE. Its rules end before this returns: until they leave, peers get names that were granted to
+   * Removes the socket at `path` at once, and resolves when its peers have left; after `drainMs` (default: the drain time of
+   * the server) the rest is sent away with UNAVAILABLE. Its rules end before this returns: until they leave, peers get names that were granted to
    * them and were known by then, and no others. Does nothing without a socket at `path`. The path can be listened on
    * again at once.
    */
-  async stopListening(path: string): Promise<void> {
+  async stopListening(path: string, drainMs = this.#drainMs): Promise<void> {
     const socket = this.#sockets.get(path)
     if (!socket) return
     this.#sockets.delete(path)
     socket.stopGranting()
-    const left = socket.close(this.#drainMs).finally(() => this.#leaving.delete(socket))
+    const left = socket.close(drainMs).finally(() => this.#leaving.delete(socket))
     this.#leaving.set(socket, left)
     await left
   }
@@ -286,6 +287,7 @@ function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options
     callerDirectory: options.callerDirectory,
     acceptWaiting: options.acceptWaiting,
     accounts: new CallerAccounts({ ...DEFAULT_LIMITS, bytes: options.maxCallerBytes ?? defaultProcessBytes() }),
+    arrivals: new ArrivalQueue(),
     openings: new OpeningQueue(),
     closings: new ClosingQueue(),
     refusalAnswers: new RefusalAnswers(options.clock),

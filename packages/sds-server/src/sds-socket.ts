@@ -111,6 +111,7 @@ export class SdsSocket {
       limits: limits.perCaller,
       room: this.#room,
       accounts: context.accounts,
+      arrivals: context.arrivals,
       closings: context.closings,
       answers: isServed ? context.refusalAnswers : undefined,
       readPeerCredentials: context.readPeerCredentials,
@@ -161,7 +162,7 @@ export class SdsSocket {
       clock: context.clock,
       acceptWaiting: context.acceptWaiting,
       readPeerCredentials: context.readPeerCredentials,
-      onConnection: socket => this.#gate.accept(socket),
+      onArrival: arrival => this.#gate.accept(arrival),
       onEvent: event => context.events.emit(context.isHandover ? inHandover(event) : event),
     })
   }

@@ -5,7 +5,7 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node
 import { createServer as createListener, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type PeerCredentials, type ReadPeerCredentials, systemErrorCode, untilAborted } from '@livery/core'
-import { descriptorOf, SocketFile } from '@livery/sds-server'
+import { asSocket, descriptorOf, SocketFile } from '@livery/sds-server'
 import { formatListenAddress, type ListenAddress, type SocketPath } from '../schema/values.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, text } from './answer.ts'
@@ -118,7 +118,7 @@ function listenAtPath(
     clock: source.clock,
     readPeerCredentials,
     signal,
-    onConnection: socket => pool.add(socket, credentialsOf(socket, readPeerCredentials)),
+    onArrival: asSocket(socket => pool.add(socket, credentialsOf(socket, readPeerCredentials))),
     onEvent: event => {
       if ('error' in event) onError(event.error)
       source.security?.(event.kind, { path }, 'the admin socket was disturbed')

@@ -1,8 +1,7 @@
 /** The callers that are allowed to hide what the agent does: the owner of the admin socket, or who has the token. */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { constants } from 'node:fs'
-import { open } from 'node:fs/promises'
-import type { PeerCredentials } from '@livery/core'
+import { fstatSync } from 'node:fs'
+import { type PeerCredentials, readSmallFile } from '@livery/core'
 
 /** The caller, as far as the connection and the request say. */
 export interface Caller {
@@ -54,12 +53,12 @@ function remedyFor({ credentials, isUnidentifiable }: Caller): string {
 /** Read when it is used, and only from a file that nobody else can read or change. */
 export async function readToken(file: string): Promise<{ readonly text: string } | { readonly refusal: string }> {
   try {
-    await using handle = await open(file, constants.O_RDONLY | constants.O_NONBLOCK)
-    const { mode, uid, size } = await handle.stat()
-    const isOurs = uid === 0 || uid === process.geteuid?.()
-    if ((mode & constants.S_IFMT) !== constants.S_IFREG || !isOurs || (mode & 0o077) !== 0 || size > MAX_TOKEN_BYTES)
-      return { refusal: `admin.tokenFile ${file} is not a small file of mode 0600 of the agent's user or root` }
-    const text = (await handle.readFile('utf8')).trim()
+    const content = await readSmallFile(file, MAX_TOKEN_BYTES, async descriptor => {
+      const { mode, uid } = fstatSync(descriptor)
+      const isOurs = uid === 0 || uid === process.geteuid?.()
+      if (!isOurs || (mode & 0o077) !== 0) throw new Error("it is not a file of mode 0600 of the agent's user or root")
+    })
+    const text = content.toString('utf8').trim()
     if (text.length >= MIN_TOKEN_CHARS) return { text }
     return { refusal: `admin.tokenFile ${file} has fewer than ${MIN_TOKEN_CHARS} characters` }
   } catch (error) {

@@ -71,14 +71,17 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the caller can read
- * it, and the kernel says that the agent would get it.
+ * As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the agent does not
+ * recognise the caller without it, the caller can read it, and the kernel says that the agent would get it.
  */
 async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
   const admin = await adminOf(sources)
   const token = await tokenFor(admin)
   if ('text' in token) {
-    const { connectToAgent } = await import('./agent-connection.ts')
+    const { connectToAgent, seesPeers } = await import('./agent-connection.ts')
+    // An agent with the addon sees who asks, as this process sees who listens.
+    const answer = seesPeers ? await call(admin, { method: 'PUT', path }) : undefined
+    if (answer && answer.status !== FORBIDDEN) return answer
     const headers = { authorization: `Bearer ${token.text}` }
     return await call(admin, { method: 'PUT', path, headers, connect: connectToAgent })
   }
@@ -152,8 +155,9 @@ async function send(
   const connection = 'path' in address ? await connect?.(address.path) : undefined
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
-  const createConnection = connection && (() => connection)
-  const call = request({ ...target, method, path, headers, agent: false, signal, createConnection }, answered)
+  // With `agent: false` Node would open another connection, which nobody has checked.
+  const route = connection ? { createConnection: () => connection } : { agent: false }
+  const call = request({ ...target, method, path, headers, signal, ...route }, answered)
   boundInterimAnswers(call).on('error', reject).end()
   return await promise
 }

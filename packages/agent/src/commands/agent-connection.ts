@@ -3,16 +3,19 @@ import { once } from 'node:events'
 import { lstat } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { dirname } from 'node:path'
-import { checkFolder } from '@livery/core'
+import { checkFolder, UntrustedPathError } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { descriptorOf } from '@livery/sds-server'
 
+/** Whether the kernel's word on the other end of a connection can be read. */
+export const seesPeers = readPeerCredentials !== undefined
+
 /**
- * Connects to a UNIX socket on which root or this user listens. Rejects with an `Error` if somebody else does; without
- * the addon, if somebody else could have put the socket there.
+ * Connects to a UNIX socket on which root or this user listens. Rejects with an `Error` if somebody else does, or could have
+ * put the socket there: the listener can have handed it on since, as systemd does with the socket of a service.
  */
 export async function connectToAgent(path: string): Promise<Socket> {
-  if (!readPeerCredentials) await checkPlace(path)
+  await checkPlace(path)
   const socket = connect(path)
   try {
     await once(socket, 'connect')
@@ -26,14 +29,22 @@ export async function connectToAgent(path: string): Promise<Socket> {
 }
 
 async function checkPlace(path: string): Promise<void> {
-  checkFolder(dirname(path))
-  refuseOthers((await lstat(path)).uid)
+  try {
+    checkFolder(dirname(path))
+  } catch (cause) {
+    if (!(cause instanceof UntrustedPathError)) throw cause
+    throw new Error(`${NOT_SENT}: ${cause.message.replace(/\.$/, '')}`, { cause })
+  }
+  const file = await lstat(path)
+  if (!file.isSocket()) throw new Error(`${NOT_SENT}: ${path} is not a socket, and may lead to one of another program`)
+  // `admin.owner` can give the file away; without the addon nothing else says who listens.
+  if (!seesPeers) refuseOthers(file.uid)
 }
+
+const NOT_SENT = 'the token of admin.tokenFile was not sent'
 
 function refuseOthers(uid: number | undefined): void {
   if (uid === 0 || (uid !== undefined && uid === process.geteuid?.())) return
   const who = uid === undefined ? 'a process that the kernel does not name' : `uid ${uid}`
-  throw new Error(
-    `${who} listens there, which is neither root nor this user: the token of admin.tokenFile was not sent`,
-  )
+  throw new Error(`${NOT_SENT}: ${who} listens there, which is neither root nor this user`)
 }

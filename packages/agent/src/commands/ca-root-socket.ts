@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { join } from 'node:path'
 import type { AuthorityRoot, CertificateAuthority } from '@livery/ca-plugins/embedded'
 import type { Clock } from '@livery/core'
-import { SocketFile } from '@livery/sds-server'
+import { asSocket, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
 
 /** Answers `GET /roots`, `POST /roots`, `POST /roots/ID/switch` and `DELETE /roots/ID` with the roots there are then. */
@@ -28,7 +28,7 @@ export class CARootSocket implements AsyncDisposable {
       path: caRootSocket(directory),
       mode: 0o600,
       clock,
-      onConnection: socket => http.emit('connection', socket),
+      onArrival: asSocket(socket => http.emit('connection', socket)),
       onEvent: event => {
         const fields = { event: event.kind, path: event.path, ...('error' in event && { err: event.error }) }
         logger.warn(fields, 'the socket for the roots of the CA was disturbed')

@@ -9,7 +9,7 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { after, type Clock, oneLine } from '@livery/core'
-import { SocketFile } from '@livery/sds-server'
+import { asSocket, SocketFile } from '@livery/sds-server'
 import type { NodePublishVolumeRequest, NodeUnpublishVolumeRequest } from '../gen/csi/v1/csi.ts'
 import { csiIdentity, csiNode } from './csi-calls.ts'
 import { CsiError } from './csi-error.ts'
@@ -77,7 +77,7 @@ export class CsiDriver implements AsyncDisposable {
       mode: 0o600,
       takeover: options.takeover,
       clock: options.clock,
-      onConnection: socket => driver.#accept(socket),
+      onArrival: asSocket(socket => driver.#accept(socket)),
       onEvent: event => options.onSocket(`${event.kind}: ${event.path}`),
     })
     return driver

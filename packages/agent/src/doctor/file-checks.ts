@@ -1,7 +1,7 @@
 /** The other files of the configuration: roots, the folder of the store, the token of the operator. */
 import { X509Certificate } from 'node:crypto'
-import { readFile, stat, statfs } from 'node:fs/promises'
-import { checkFolder, oneLine, scrub, splitCertificates, systemErrorCode } from '@livery/core'
+import { stat, statfs } from 'node:fs/promises'
+import { checkFolder, oneLine, readSmallFile, scrub, splitCertificates, systemErrorCode } from '@livery/core'
 import { readToken } from '../admin/operator.ts'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
@@ -28,11 +28,15 @@ function rootFilesOf({ rootCert, members = [] }: CASection): readonly string[] {
 }
 
 const MONTH_MS = 30 * 86_400_000
+/** As the transport to the CA reads it. */
+const MAX_ROOT_BYTES = 1_048_576
 
 /** The certificates that verify the CA itself. */
 async function rootFindings(path: string, now: number): Promise<Finding[]> {
   try {
-    const certificates = splitCertificates(await readFile(path, 'utf8')).map(pem => new X509Certificate(pem))
+    const certificates = splitCertificates(String(await readSmallFile(path, MAX_ROOT_BYTES))).map(
+      pem => new X509Certificate(pem),
+    )
     if (certificates.length === 0)
       return [wrong('roots', path, 'it has no certificate', 'Write the root of the CA there, as PEM')]
     const last = Math.max(...certificates.map(({ validToDate }) => validToDate.getTime()))

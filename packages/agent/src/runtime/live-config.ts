@@ -93,7 +93,8 @@ export class LiveConfig {
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
     const identities = configuredIdentities(config)
     const closed = this.sockets().filter(socket => !wanted.has(socket.path) && !this.#isLeaving(socket, identities))
-    for (const { path } of [...closed, ...replaced]) this.#stop(path)
+    for (const { path } of closed) this.#stop(path)
+    for (const { path, opensToOthers } of replaced) this.#stop(path, opensToOthers ? 0 : undefined)
     const counts = this.#hold(identities)
     outputs.follow(config.identities)
     // A caller of a new socket may already have asked in vain.
@@ -119,20 +120,22 @@ export class LiveConfig {
 
   /** The part of `wanted` that differs from what listens at its path; `changed` as they are to continue. */
   #compare(wanted: ReadonlyMap<string, SocketConfig>, { sockets }: Config) {
-    const replaced: SocketConfig[] = []
+    const replaced: { readonly path: string; readonly opensToOthers: boolean }[] = []
     const changed: SocketConfig[] = []
     const needsRestart: string[] = []
     for (const [path, socket] of wanted) {
       const present = this.#sockets.get(path)
       if (present === undefined || isDeepStrictEqual(socket, present)) continue
+      // Who may open it no longer must not get the next key on a stream that is open.
+      const opensToOthers = !isDeepStrictEqual(placeOf(socket), placeOf(present))
       if (socket.identity !== present.identity) {
-        replaced.push(socket)
+        replaced.push({ path, opensToOthers })
         continue
       }
       if (!isDeepStrictEqual(accessOf(socket), accessOf(present)))
         changed.push({ ...fixedOf(present), ...accessOf(socket) })
       if (isOwn(socket)) {
-        if (!isDeepStrictEqual(fixedOf(socket), fixedOf(present))) replaced.push(socket)
+        if (!isDeepStrictEqual(fixedOf(socket), fixedOf(present))) replaced.push({ path, opensToOthers })
         continue
       }
       const key = childPath(
@@ -163,10 +166,10 @@ export class LiveConfig {
     return !identities.has(id) && !this.#options.union.isHeldBeside('configuration', id)
   }
 
-  /** Not waited for: its streams may continue for the drain time. */
-  #stop(path: string): void {
+  /** Not waited for: its streams may continue for `drainMs`, which is the drain time if it is left out. */
+  #stop(path: string, drainMs?: number): void {
     this.#sockets.delete(path)
-    this.#options.sds.stopListening(path).catch((error: unknown) => this.#options.onError(error, path))
+    this.#options.sds.stopListening(path, drainMs).catch((error: unknown) => this.#options.onError(error, path))
   }
 
   /** Resolves with how many wait for their path: 0 or 1. */
@@ -203,6 +206,11 @@ function accessOf(config: SocketConfig): AccessConfig {
 function fixedOf(socket: SocketConfig): SocketConfig {
   const { allow: _, callers: _callers, identify: _identify, onDemand: _onDemand, ...fixed } = socket
   return fixed
+}
+
+/** Whom the file lets in. */
+function placeOf({ mode, owner, group, folderMode }: SocketConfig) {
+  return { mode, owner, group, folderMode }
 }
 
 function byPath(sockets: readonly SocketConfig[]): Map<string, SocketConfig> {

@@ -185,7 +185,7 @@ function readBytes(file: string): Uint8Array {
 function openConfig(file: string): number {
   try {
     // Opening a FIFO would otherwise wait for its writer, and everything else with it.
-    return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
+    return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
   } catch (cause) {
     const missing = systemErrorCode(cause) === 'ENOENT'
     if (missing) throw unreadable(file, 'does not exist', 'Check the path', cause)

@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { after, type Clock } from '@livery/core'
-import { SdsServerError, SocketFile } from '@livery/sds-server'
+import { asSocket, SdsServerError, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
 import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
 
@@ -156,7 +156,7 @@ async function listenAt(
       mode: 0o600,
       takeover,
       clock,
-      onConnection,
+      onArrival: asSocket(onConnection),
       onEvent: event => {
         // Only this user can have done it: its successor.
         if (event.kind === 'socket-superseded') return

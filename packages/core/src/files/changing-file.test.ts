@@ -1,5 +1,6 @@
 /** Small files that change at the worst moment. */
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, chown, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -60,4 +61,29 @@ test('what is not a regular file is not opened: a device acts when it is, and a 
   await once(server, 'listening')
   await assert.rejects(readSmallFile(path, 1_000), /^Error: it is not a regular file$/)
   await assert.rejects(new ChangingFile(path, 1_000).read(), /^Error: it is not a regular file$/)
+})
+
+const READ_AND_SWAP = `
+  import { symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
+  import { readSmallFile } from ${JSON.stringify(new URL('changing-file.ts', import.meta.url))}
+  const [path, other] = process.argv.slice(1)
+  writeFileSync(path, 'mine', { mode: 0o200 })
+  const swap = async () => {
+    unlinkSync(path)
+    symlinkSync(other, path)
+  }
+  await readSmallFile(path, 100, swap).catch(error => console.log(error.code + ' ' + error.message))
+`
+
+test('a file that cannot be read is not opened by its path, where something else can be by then', {
+  skip: process.geteuid?.() !== 0 && 'only root can run a process as another user',
+}, async t => {
+  const folder = await tempFolder(t)
+  await chown(folder, 65_534, 65_534)
+  const pipe = join(folder, 'pipe')
+  execFileSync('mkfifo', ['-m', '0666', pipe])
+  const args = ['--conditions=@livery/source', '--input-type=module-typescript', '-e', READ_AND_SWAP]
+  const path = join(folder, 'token')
+  const printed = execFileSync(process.execPath, [...args, path, pipe], { uid: 65_534, gid: 65_534, encoding: 'utf8' })
+  assert.equal(printed, `EACCES EACCES: permission denied, open '${path}'\n`)
 })

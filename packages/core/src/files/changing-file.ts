@@ -53,12 +53,12 @@ export class ChangingFile {
   }
 }
 
-/** Without O_NONBLOCK a FIFO without a writer would block for ever. */
-const FOR_READING = constants.O_RDONLY | constants.O_NONBLOCK
+/** Without O_NONBLOCK a FIFO without a writer would block for ever; without O_NOCTTY a terminal could end this process. */
+const FOR_READING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
 /** Of open(2) on Linux; node:fs does not name it. Such a descriptor says what is there, and opens nothing of it. */
 const O_PATH = 0o10000000
-/** Without /proc, in a process that is not allowed to read there, and where the error is to name the path itself. */
-const OPENED_BY_PATH = ['ENOENT', 'ERR_ACCESS_DENIED', 'EACCES']
+/** Without /proc, and in a process that is not allowed to read there. */
+const OPENED_BY_PATH = ['ENOENT', 'ERR_ACCESS_DENIED']
 
 /** Opens what has passed `check`: a device acts when it is opened, and a user's link may lead to one. */
 async function openChecked<T>(
@@ -73,7 +73,7 @@ async function openChecked<T>(
       try {
         return { file: await open(`/proc/self/fd/${place}`, FOR_READING), found }
       } catch (error) {
-        if (!OPENED_BY_PATH.includes(systemErrorCode(error) ?? '')) throw error
+        if (!OPENED_BY_PATH.includes(systemErrorCode(error) ?? '')) throw ofPath(error, path)
       }
     } finally {
       closeSync(place)
@@ -86,6 +86,12 @@ async function openChecked<T>(
     await file.close()
     throw error
   }
+}
+
+/** The error of the detour, as it would be without. At the path itself something else can be by then. */
+function ofPath(error: unknown, path: string): unknown {
+  if (!(error instanceof Error)) return error
+  return Object.assign(error, { path, message: error.message.replace(/\/proc\/self\/fd\/\d+/, path) })
 }
 
 function regularFile(path: string, descriptor: number, maxBytes: number): { size: number; version: string } {

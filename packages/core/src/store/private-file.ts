@@ -34,7 +34,7 @@ export async function readPrivateFile(path: string, trust: Trust, maxBytes = MAX
   try {
     const follow = trust === 'ours' ? constants.O_NOFOLLOW : 0
     // Opening a FIFO would otherwise wait for its writer.
-    file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | follow)
+    file = await openFile(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY | follow)
     const status = await statFile(file)
     checkStatus(path, status, { trust, maxBytes })
     if (trust === 'operators') checkFile(path, status)

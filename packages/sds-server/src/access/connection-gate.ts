@@ -1,12 +1,13 @@
 /** Admits connections to a socket: reads the caller, looks for room, and decides on its permission. */
 import type { Socket } from 'node:net'
 import type { Clock, Events, PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import type { ArrivalQueue } from '../budget/arrival-queue.ts'
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'
 import type { ClosingQueue } from '../budget/paced-closing.ts'
 import { StreamAllowance } from '../budget/stream-allowance.ts'
 import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-event.ts'
-import { descriptorOf } from '../socket/peer-descriptor.ts'
+import type { Arrival } from '../socket/accept-connections.ts'
 import type { CallerDirectory, Identification } from './caller-directory.ts'
 import { AdmittedConnection, type Connection } from './connection.ts'
 import { LastPermission, type Permission } from './permission.ts'
@@ -23,6 +24,7 @@ export interface ConnectionGateOptions {
   readonly limits: PerCallerLimits
   readonly room: SocketRoom
   readonly accounts: CallerAccounts
+  readonly arrivals: ArrivalQueue
   readonly closings: ClosingQueue
   /** Absent: callers that are not let in get no answer. */
   readonly answers: RefusalAnswers | undefined
@@ -41,7 +43,7 @@ export interface ConnectionGateOptions {
 
 /** A new connection, for which its budget has room. */
 interface Candidate {
-  readonly socket: Socket
+  readonly arrival: Arrival
   readonly info: ConnectionInfo
   readonly budget: CallerBudget
 }
@@ -49,10 +51,11 @@ interface Candidate {
 export class ConnectionGate {
   readonly #options: ConnectionGateOptions
   readonly #connections = new Map<string, AdmittedConnection>()
-  readonly #waiting: WaitingConnections<Candidate>
+  readonly #waiting: WaitingConnections<Candidate & { readonly socket: Socket }>
   readonly #budgets = new Map<CallerAccount, CallerBudget>()
   #policy: AccessPolicy
   #hasStoppedGranting = false
+  #hasEnded = false
 
   constructor(options: ConnectionGateOptions) {
     this.#options = options
@@ -64,23 +67,21 @@ export class ConnectionGate {
     return this.#connections.size
   }
 
-  /** Admits a new connection, or destroys it, before any of its bytes is interpreted. */
-  accept(socket: Socket): void {
-    // A peer that leaves at once would otherwise be an uncaught exception.
-    socket.on('error', ignore)
+  /** Admits a new connection, in its turn, or closes it, before any of its bytes is interpreted. */
+  accept(arrival: Arrival): void {
     if (this.#hasStoppedGranting) {
-      socket.destroy()
+      arrival.close()
       return
     }
-    const descriptor = descriptorOf(socket)
+    const { descriptor } = arrival
     const caller = this.#readCaller(descriptor)
     const identified = this.#identify(caller, descriptor)
     const subject = identified && 'subject' in identified ? identified.subject : undefined
     const { path, nextId } = this.#options
     const info = { id: nextId(), socket: path, caller, ...(subject !== undefined && { subject }) }
-    if (!caller && this.#policy.needsCredentials) this.#refuse(socket, info, 'unreadable-credentials')
-    else if (identified && 'problem' in identified) this.#refuse(socket, info, 'unidentified', identified.problem)
-    else this.#consider(socket, info)
+    if (!caller && this.#policy.needsCredentials) this.#refuse(arrival, info, 'unreadable-credentials')
+    else if (identified && 'problem' in identified) this.#refuse(arrival, info, 'unidentified', identified.problem)
+    else this.#consider(arrival, info)
   }
 
   /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
@@ -127,8 +128,9 @@ export class ConnectionGate {
       connection.permission = new LastPermission(connection.permission, known)
   }
 
-  /** Refuses the connections that wait for the facts of their caller. Call it when no more are accepted. */
+  /** Refuses the connections that wait for their turn or for the facts of their caller. Call it when no more are accepted. */
   endWaits(): void {
+    this.#hasEnded = true
     this.#waiting.endAll()
   }
 
@@ -146,20 +148,59 @@ export class ConnectionGate {
     }
   }
 
-  #consider(socket: Socket, info: ConnectionInfo): void {
+  #consider(arrival: Arrival, info: ConnectionInfo): void {
     const { caller, subject } = info
     const isUnknown = this.#isUnknown(subject)
     const permission = isUnknown ? undefined : this.#permissionOf(info)
     if (!isUnknown && !permission) {
-      this.#refuse(socket, info, 'not-allowed')
+      this.#refuse(arrival, info, 'not-allowed')
       return
     }
     const budget = this.#budgetOf(caller, subject)
-    const candidate = { socket, info, budget }
+    const candidate = { arrival, info, budget }
     const refusal = this.#takeRoom(budget)
-    if (refusal) this.#refuse(socket, info, refusal)
-    else if (permission) this.#register(candidate, permission)
-    else if (!subject || !this.#waiting.add(subject, candidate)) this.#giveUp(candidate, 'unknown-caller')
+    if (refusal) this.#refuse(arrival, info, refusal)
+    else if (isUnknown) this.#await(candidate)
+    else if (arrival.canWait) this.#options.arrivals.add(budget.account, () => this.#openInTurn(candidate))
+    else this.#open(candidate)
+  }
+
+  /** Keeps the connection of a subject of which nothing is known yet. */
+  #await(candidate: Candidate): void {
+    const { subject } = candidate.info
+    const socket = this.#openSocket(candidate.arrival)
+    if (!socket || !subject || !this.#waiting.add(subject, { ...candidate, socket }))
+      this.#giveUp(candidate, 'unknown-caller')
+  }
+
+  /** Others wait for their turn behind it, so that no fault goes further. */
+  #openInTurn(candidate: Candidate): void {
+    const { arrival, budget } = candidate
+    try {
+      if (!this.#hasStoppedGranting && !this.#hasEnded) {
+        this.#open(candidate)
+        return
+      }
+      budget.closeConnection()
+      arrival.close()
+    } catch (error) {
+      arrival.close()
+      const { events, path } = this.#options
+      events.emit({ kind: 'accept-failed', path, error })
+    }
+  }
+
+  /** Lets a connection in by the rules of this moment, which can be others than when it came. */
+  #open(candidate: Candidate): void {
+    const permission = this.#permissionOf(candidate.info)
+    const socket = permission && this.#openSocket(candidate.arrival)
+    if (permission && socket) this.#register(candidate, socket, permission)
+    else this.#giveUp(candidate, 'not-allowed')
+  }
+
+  #openSocket(arrival: Arrival): Socket | undefined {
+    // A peer that leaves at once would otherwise be an uncaught exception.
+    return arrival.open()?.on('error', ignore)
   }
 
   /** Whether the caller was identified, and nothing is known of it. */
@@ -180,31 +221,28 @@ export class ConnectionGate {
 
   /** Lets in those that waited for the facts of their subject. */
   #endWait(subject: string): void {
-    for (const candidate of this.#waiting.take(subject)) {
-      const permission = this.#permissionOf(candidate.info)
-      if (permission) this.#register(candidate, permission)
-      else this.#giveUp(candidate, 'not-allowed')
-    }
+    for (const candidate of this.#waiting.take(subject)) this.#open(candidate)
   }
 
-  #giveUp({ socket, info, budget }: Candidate, reason: RefusedConnection): void {
+  #giveUp({ arrival, info, budget }: Candidate, reason: RefusedConnection): void {
     budget.closeConnection()
-    this.#refuse(socket, info, reason)
+    this.#refuse(arrival, info, reason)
   }
 
-  #refuse(socket: Socket, connection: ConnectionInfo, reason: RefusedConnection, detail?: string): void {
+  #refuse(arrival: Arrival, connection: ConnectionInfo, reason: RefusedConnection, detail?: string): void {
     // The server itself connects to its path, to see that it is still its own.
     const isOwn = connection.caller?.pid === process.pid
-    if (isOwn || !NOT_LET_IN.has(reason) || !this.#answer(socket, connection)) socket.destroy()
+    if (isOwn || !NOT_LET_IN.has(reason) || !this.#answer(arrival, connection)) arrival.close()
     if (isOwn) return
     const { events } = this.#options
     events.emit({ kind: 'connection-refused', connection, reason, ...(detail !== undefined && { detail }) })
   }
 
   /** Whether the caller is answered; the answer then ends the connection. */
-  #answer(socket: Socket, { caller, subject }: ConnectionInfo): boolean {
+  #answer(arrival: Arrival, { caller, subject }: ConnectionInfo): boolean {
     const { answers, accounts, path } = this.#options
-    return !this.#hasStoppedGranting && answers?.take(socket, accounts.of(callerKey(caller, subject, path))) === true
+    if (this.#hasStoppedGranting || !answers) return false
+    return answers.take(() => this.#openSocket(arrival), accounts.of(callerKey(caller, subject, path)))
   }
 
   /** An admitted connection counts from then on. */
@@ -232,7 +270,7 @@ export class ConnectionGate {
     return budget
   }
 
-  #register({ socket, info, budget }: Candidate, permission: Permission): void {
+  #register({ info, budget }: Candidate, socket: Socket, permission: Permission): void {
     const { closings, events, room, onEmpty, admit } = this.#options
     const allowance = new StreamAllowance(room.streams.most)
     const connection = new AdmittedConnection(info, permission, budget, socket, closings, allowance)

@@ -52,11 +52,13 @@ export class RefusalAnswers implements Disposable {
     this.#deadlines = new DeadlineQueue(clock, WAIT_MS)
   }
 
-  /** Answers on `socket` and ends it, or returns `false` where there is no room for that. */
-  take(socket: Socket, account: CallerAccount): boolean {
+  /** Answers on the socket that `open` gives and ends it, or returns `false` where there is no room for that. */
+  take(open: () => Socket | undefined, account: CallerAccount): boolean {
     const now = this.#clock.now()
     if (!this.#room.hasRoom(account.answers)) return false
     if (!account.answered.take(now, OF_CALLER) || !this.#rate.take(now, OF_PROCESS)) return false
+    const socket = open()
+    if (!socket) return false
     account.answers++
     this.#room.take()
     this.#open.add(socket)

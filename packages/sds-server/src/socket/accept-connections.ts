@@ -13,8 +13,10 @@ export type AcceptWaiting = (
   most: number,
 ) => { readonly descriptors: readonly number[]; readonly error?: string }
 
-/** About 8 ms of work, as long as a slice of pushes is. */
-const MAX_ACCEPTED_TOGETHER = 64
+/** Between two looks at the time. */
+const ACCEPTED_TOGETHER = 64
+/** In one turn of the event loop: about as long as what else is done in it under a flood. */
+const ACCEPT_MS = 16
 const FAILURE_INTERVAL_MS = 10_000
 const SHORTAGES: Readonly<Record<string, { readonly cause: string; readonly remedy: string }>> = {
   EMFILE: {
@@ -27,12 +29,31 @@ const NO_MEMORY = { cause: 'the kernel has no memory for them', remedy: 'give th
 
 type OnFailure = (error: unknown) => void
 
+/** An accepted connection. Of one that is closed at once no socket of Node is made, which costs ten times as much. */
+export interface Arrival {
+  /** `undefined` once it is closed. */
+  readonly descriptor: number | undefined
+  /** Whether it can wait for `open`: of a socket of Node bytes are read before. */
+  readonly canWait: boolean
+  /** Instead of `close`, and once. `undefined` if that failed, which is reported. */
+  open(): Socket | undefined
+  close(): void
+}
+
 export interface AcceptOptions {
   /** Named in messages. */
   readonly path: string
   readonly acceptWaiting?: AcceptWaiting | undefined
-  onConnection(socket: Socket): void
+  onArrival(arrival: Arrival): void
   onFailure(error: unknown): void
+}
+
+/** For who has a use for sockets of Node alone. */
+export function asSocket(onConnection: (socket: Socket) => void): (arrival: Arrival) => void {
+  return arrival => {
+    const socket = arrival.open()
+    if (socket) onConnection(socket)
+  }
 }
 
 /** Reports the first of a storm of failures: the cause is the same for the thousands of connections that come with it. */
@@ -48,39 +69,86 @@ export function failureReporter(clock: Clock, onFailure: OnFailure): OnFailure {
 }
 
 /**
- * Accepts the connections that wait behind the first, but not so many that open streams would wait for long. A failure of
- * one of them does not affect the others.
+ * Accepts all connections that wait behind the first, as long as that takes no longer than the rest of a turn: the queue in
+ * the kernel is one for all callers, and a flood of one would fill it. A failure of one does not affect the others.
  */
 export function acceptTogether(server: Server, first: Socket, options: AcceptOptions): void {
-  const { path, acceptWaiting, onConnection, onFailure } = options
-  handOver(first, onConnection, onFailure)
+  const { path, acceptWaiting, onFailure } = options
+  handOver(new OpenArrival(first), options)
   const listener = descriptorOf(server)
   if (!acceptWaiting || listener === undefined) return
-  const { descriptors, error } = acceptWaiting(listener, MAX_ACCEPTED_TOGETHER - 1)
-  for (const fd of descriptors) {
-    const socket = socketOf(fd, onFailure)
-    if (socket) handOver(socket, onConnection, onFailure)
-  }
-  // Without descriptors libuv would close the next connection and report nothing.
-  if (error !== undefined) onFailure(shortageError(path, error))
+  const end = performance.now() + ACCEPT_MS
+  let accepted = 0
+  do {
+    const { descriptors, error } = acceptWaiting(listener, ACCEPTED_TOGETHER)
+    for (const fd of descriptors) handOver(new WaitingArrival(fd, onFailure), options)
+    // Without descriptors libuv would close the next connection and report nothing.
+    if (error !== undefined) onFailure(shortageError(path, error))
+    accepted = descriptors.length
+  } while (accepted === ACCEPTED_TOGETHER && performance.now() < end)
 }
 
-function handOver(socket: Socket, onConnection: (socket: Socket) => void, onFailure: OnFailure): void {
+function handOver(arrival: Arrival, { onArrival, onFailure }: AcceptOptions): void {
   try {
-    onConnection(socket)
+    onArrival(arrival)
   } catch (error) {
-    socket.destroy()
+    arrival.close()
     onFailure(error)
   }
 }
 
-function socketOf(fd: number, onFailure: OnFailure): Socket | undefined {
-  try {
-    return new Socket({ fd })
-  } catch (error) {
-    closeSync(fd)
-    onFailure(error)
-    return undefined
+/** One that Node has accepted. */
+class OpenArrival implements Arrival {
+  readonly canWait = false
+  readonly #socket: Socket
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+  }
+
+  get descriptor(): number | undefined {
+    return descriptorOf(this.#socket)
+  }
+
+  open(): Socket {
+    return this.#socket
+  }
+
+  close(): void {
+    this.#socket.destroy()
+  }
+}
+
+class WaitingArrival implements Arrival {
+  readonly canWait = true
+  #state: number | Socket | undefined
+  readonly #onFailure: OnFailure
+
+  constructor(fd: number, onFailure: OnFailure) {
+    this.#state = fd
+    this.#onFailure = onFailure
+  }
+
+  get descriptor(): number | undefined {
+    return typeof this.#state === 'number' ? this.#state : this.#state && descriptorOf(this.#state)
+  }
+
+  open(): Socket | undefined {
+    if (typeof this.#state !== 'number') return this.#state
+    try {
+      this.#state = new Socket({ fd: this.#state })
+      return this.#state
+    } catch (error) {
+      this.close()
+      this.#onFailure(error)
+      return undefined
+    }
+  }
+
+  close(): void {
+    if (typeof this.#state === 'number') closeSync(this.#state)
+    else this.#state?.destroy()
+    this.#state = undefined
   }
 }
 

@@ -24,6 +24,7 @@ import { shareFolders, systemErrorCode } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
 import { noSecondUser, readPeerCredentials, runPython, startPython } from '../../test/processes.ts'
 import { temporaryDirectory } from '../../test/running-server.ts'
+import { asSocket } from './accept-connections.ts'
 import { SdsServerError, type SdsServerErrorCode } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
 
@@ -59,7 +60,7 @@ async function makePlace(context: TestContext): Promise<Place> {
       const socket = await SocketFile.listen({
         path,
         clock,
-        onConnection: connection => accepted.push(connection),
+        onArrival: asSocket(connection => accepted.push(connection)),
         onEvent: event => {
           events.push(event)
           onEvent(event)
@@ -381,7 +382,11 @@ test('two sockets of one process whose paths somebody has exchanged are each tak
   const other = join(dirname(place.path), 'other.sock')
   const accepted: string[] = []
   for (const path of [place.path, other])
-    await place.listen({ path, readPeerCredentials, onConnection: socket => accepted.push(path) && socket.destroy() })
+    await place.listen({
+      path,
+      readPeerCredentials,
+      onArrival: asSocket(socket => accepted.push(path) && socket.destroy()),
+    })
   await rename(place.path, `${place.path}.tmp`)
   await rename(other, place.path)
   await rename(`${place.path}.tmp`, other)
@@ -520,7 +525,10 @@ test('a failure of one connection is reported, and does not affect those that ca
     if (place.accepted.length === 3) resolve(isOpen(file))
     else throw new Error(`bug ${place.accepted.length}`)
   }
-  await place.listen({ acceptWaiting: () => ({ descriptors: descriptors.splice(0) }), onConnection })
+  await place.listen({
+    acceptWaiting: () => ({ descriptors: descriptors.splice(0) }),
+    onArrival: asSocket(onConnection),
+  })
   assert.ok(await canConnect(place.path))
   assert.equal(await isFileOpen, false)
   assert.deepEqual(

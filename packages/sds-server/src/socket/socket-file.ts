@@ -3,10 +3,9 @@
  * made again when it vanishes, and on closing it is removed only if it is still the same file.
  */
 import type { BigIntStats } from 'node:fs'
-import type { Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { after, type Clock, type PeerCredentials, type ReadPeerCredentials, systemErrorCode } from '@livery/core'
-import { type AcceptWaiting, acceptTogether, failureReporter } from './accept-connections.ts'
+import { type AcceptWaiting, type Arrival, acceptTogether, failureReporter } from './accept-connections.ts'
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'
 import { retryTransient } from './retry-transient.ts'
@@ -31,7 +30,7 @@ export interface SocketFileOptions extends PlacementOptions {
   readonly signal?: AbortSignal | undefined
   /** Reads which process listens at the path. Default: the owner of the file counts. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
-  onConnection(socket: Socket): void
+  onArrival(arrival: Arrival): void
   onEvent(event: SocketFileEvent): void
 }
 
