@@ -54,7 +54,11 @@ await createSdsServer({
     {
       path: values.socket,
       allow: ['spiffe://cluster.local/ns/load/sa/*'],
-      limits: { connections: 40_000, names: 20_000, perCaller: { connections: 20_000, requestsPerSecond: 1_000_000 } },
+      limits: {
+        connections: 40_000,
+        names: 20_000,
+        perCaller: { connections: 20_000, requestsPerSecond: 1_000_000, bytes: 2 ** 30 },
+      },
     },
   ],
   source: manager,

@@ -82,7 +82,9 @@ export async function writeLiveryFiles(
           connections: 40_000,
           names: 20_000,
           // A working copy from before this bound has nothing to raise.
-          ...(copy === THIS_COPY && { perCaller: { connections: 20_000, requestsPerSecond: 1_000_000 } }),
+          ...(copy === THIS_COPY && {
+            perCaller: { connections: 20_000, requestsPerSecond: 1_000_000, bytes: 2 ** 30 },
+          }),
         },
       },
     ],

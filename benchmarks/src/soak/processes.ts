@@ -73,7 +73,6 @@ export async function startAgent(workdir: Workdir, ca: CAProcess, options: SoakO
       {
         path: socket,
         allow: [`${NAMESPACE}/*`],
-        limits: { streams: 80_000, perCaller: { streams: 40_000 } },
         ...(options.attack ? OPEN : {}),
       },
     ],

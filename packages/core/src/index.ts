@@ -93,7 +93,7 @@ export {
   type IdentityEntry,
   type IdentityState,
 } from './identity/identity-entry.ts'
-export type { Receipts, SentVersion, StreamReceipts } from './identity/receipts.ts'
+export type { Receipts, StreamReceipts } from './identity/receipts.ts'
 export type { SecretItem } from './identity/secret-item.ts'
 export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
 export type { IdleAction } from './identity/unused-identities.ts'

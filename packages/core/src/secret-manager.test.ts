@@ -421,6 +421,45 @@ test('a certificate from the near future is held until it is valid, and the old 
   assert.notEqual(bench.served(WEB), first)
 })
 
+test('while a certificate from the near future leaves its identity without one, the CA is asked again: another replica may have the right time', async () => {
+  await using bench = await Bench.create({ ttlSeconds: 60 })
+  const { answer } = bench.ca
+  const ahead: typeof answer = (request, sign) =>
+    sign(request, { notBefore: bench.clock.now() + 240 * SECOND, notAfter: bench.clock.now() + 300 * SECOND })
+  bench.ca.answer = ahead
+  bench.manager.add(WEB)
+  await bench.until('held', 1)
+  bench.ca.answer = answer
+  await bench.clock.advance(1 * SECOND)
+  await bench.until('issued', 2)
+  assert.ok(bench.served(WEB))
+
+  bench.ca.answer = ahead
+  await bench.toNextDue(WEB)
+  await bench.until('held', 2)
+  bench.ca.answer = answer
+  await bench.clock.advance(1 * SECOND)
+  await bench.until('issued', 4)
+  const { notAfter } = bench.last('issued')
+  await bench.clock.advance(29 * SECOND)
+  assert.deepEqual([bench.count('withdrawn'), bench.served(WEB)?.notAfter], [0, notAfter])
+})
+
+test('of several certificates from the near future the soonest is served, and the CA is asked no more often than after failures', async () => {
+  await using bench = await Bench.create()
+  const start = bench.clock.now()
+  bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + 240 * SECOND })
+  bench.manager.add(WEB)
+  for (let issued = 1; bench.clock.now() < start + 239 * SECOND; issued = bench.count('issued')) {
+    await bench.until('held', issued)
+    await bench.clock.advance(1 * SECOND)
+  }
+  assert.equal(bench.served(WEB), undefined)
+  await bench.clock.advance(1 * SECOND)
+  assert.equal(bench.served(WEB)?.notBefore, start + 240 * SECOND)
+  assert.ok(bench.ca.requests.length <= 12, `asked ${bench.ca.requests.length} times`)
+})
+
 test('under an intermediate that ends before its leaf, renewal and withdrawal follow the intermediate', async () => {
   await using bench = await Bench.create({ ttlSeconds: 300 * 86_400 })
   const start = bench.clock.now()

@@ -101,7 +101,6 @@ export class SecretManager implements AsyncDisposable {
       onListsChanged: trustDomain => this.#schedule.revoked.check(trustDomain),
       onPublished: bundle => this.#schedule.preflight.check(bundle),
       onTrusted: (bundle, fingerprint) => this.#schedule.rollout.onTrusted(bundle, fingerprint),
-      onCertificate: (secret, client, reason) => this.#schedule.rollout.onAnswered(secret, client, reason),
     })
     this.#schedule = new FetchSchedule({
       issuance,

@@ -147,7 +147,7 @@ const source = await MemorySource.create(WEB)
 using clock = new SystemClock()
 const [path, bare] = [join(directory.path, 's.sock'), join(directory.path, 'bare.sock')]
 // They ask faster than a caller may by default.
-const limits = { perCaller: { requestsPerSecond: 1_000_000 } }
+const limits = { perCaller: { requestsPerSecond: 1_000_000, bytes: 2 ** 30 } }
 await using _server = await createSdsServer({ sockets: [{ path, allow: [WEB], limits }], source, clock, drainMs: 0 })
 await using _bare = await listenBare(bare)
 for (const streams of [16, 128]) await measureResponses(path, streams)

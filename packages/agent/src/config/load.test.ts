@@ -245,7 +245,7 @@ test('omitted keys have the documented defaults', async () => {
             streams: 20_000,
             names: 50_000,
             requestsPerSecond: 10_000,
-            bytes: 536_870_912,
+            bytes: 100_663_296,
             files: 1_000,
             identitiesPerMinute: 1_000,
           },

@@ -27,7 +27,6 @@ const LEVELS: Readonly<Record<LedgerEvent['kind'], Level>> = {
   'not-stored': 'warn',
   'roots-changed': 'info',
   'root-phase': 'info',
-  'trial-rejected': 'warn',
   'preflight-failed': 'warn',
   revoked: 'warn',
   'crl-changed': 'info',

@@ -55,8 +55,6 @@ export function describeEvent(event: LedgerEvent): string {
       return `revocation lists served: ${event.lists}${describeUncovered(event.uncovered)}`
     case 'crl-unavailable':
       return `the revocation lists in ${event.source} cannot be used, the last ones stay in force: ${event.reason}`
-    case 'trial-rejected':
-      return `others of this issuer and key wait, since the first client did not take it: ${event.reason}`
     case 'removed':
       return `no longer named by the configuration or a pod: held until ${iso(event.until)}`
     case 'kept':
@@ -153,7 +151,6 @@ const PHASES = {
 const HELD = {
   'not-yet-valid': 'its notBefore is ahead of this clock',
   'root-announcing': 'its new root is announced, and clients have to know it first',
-  'on-trial': 'its issuer or key is new, and is tried on one client first',
 } as const
 
 function iso(time: number): string {

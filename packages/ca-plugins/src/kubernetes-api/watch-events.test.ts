@@ -36,3 +36,21 @@ test('a line without an end is given up at 4 MiB, or at 4,096 pieces', async () 
   ] as const)
     await assert.rejects(all(readWatchEvents(endless(Buffer.alloc(size, 'x')))), reason)
 })
+
+test('between the events of a flood others have their turns', async () => {
+  const line = Buffer.from('{"type":"BOOKMARK","object":{}}\n')
+  async function* flood() {
+    for (let chunk = 0; chunk < 100; chunk++) yield Buffer.alloc(line.length * 1_000, line)
+  }
+  let turns = 0
+  let isOver = false
+  const count = () => {
+    turns++
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  let read = 0
+  for await (const _ of readWatchEvents(flood())) read++
+  isOver = true
+  assert.deepEqual([read, turns > 300], [100_000, true])
+})

@@ -18,7 +18,7 @@ export type SecretEvent =
   | { readonly kind: 'shared-failure-over'; readonly failure: FailureKind; readonly since: number }
   /** Of the trust domain: the CA refused the longer lifetime for an identity. Each one is reported once. */
   | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
-  | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' | 'on-trial' }
+  | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {
       readonly kind: 'restored'
@@ -38,8 +38,6 @@ export type SecretEvent =
   | { readonly kind: 'not-restored'; readonly reason: string }
   | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }
-  /** The first certificate of a new kind was rejected by a client: others of its kind wait. */
-  | { readonly kind: 'trial-rejected'; readonly reason: string }
   /** A root of a bundle has another phase, or a client keeps it in its phase; `reason` says why. */
   | {
       readonly kind: 'root-phase'

@@ -5,6 +5,7 @@ import { CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import type { IdentityEntry } from './identity-entry.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const SECOND = 1_000
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
@@ -70,11 +71,11 @@ test('an identity that never had a certificate is initializing until the CA fail
 
 test('a first certificate that is not valid yet leaves its identity initializing', async () => {
   await using bench = await Bench.create()
-  bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + MINUTE })
+  bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + SECOND })
   bench.manager.add(WEB)
   await bench.until('held', 1)
   assert.equal(entry(bench).state, 'initializing')
-  await bench.clock.advance(MINUTE)
+  await bench.clock.advance(SECOND)
   assert.equal(entry(bench).state, 'available')
 })
 

@@ -51,13 +51,27 @@ export class CertificateIntake {
       ? Math.min(planned, this.followTime(managed))
       : planned
 
-    managed.succeeded()
     const { serialNumber, notAfter } = secret
     record(managed.identity, { kind: 'issued', serialNumber, notAfter, renewAt })
     if (from > now) this.#reportHeld(managed, issued, from)
+    const servedUntil = Math.max(inUse?.secret.notAfter ?? now, now + MIN_RENEWAL_INTERVAL_MS)
+    if (from > servedUntil) {
+      this.#acceptTooLate(managed, issued, from)
+      return
+    }
+    managed.succeeded()
     plan.wait(managed, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
     managed.served.offer(issued, from)
     if (before && isAdmitted) rollout.served(managed, issued, before.root)
+  }
+
+  /** It begins after the one in use ends: the clock of the CA, or of the replica that answered, is ahead. Another may not be. */
+  #acceptTooLate(managed: ManagedIdentity, issued: Issued, from: number): void {
+    const { plan } = this.#options
+    const { waiting } = managed.served
+    if (waiting && waiting.secret.notBefore <= from) issued.release()
+    else managed.served.offer(issued, from)
+    plan.retryAfter(managed, plan.ownBackoff(managed))
   }
 
   /** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
@@ -87,10 +101,9 @@ export class CertificateIntake {
   }
 
   #reportHeld({ identity }: ManagedIdentity, { secret, root }: Issued, from: number): void {
-    const { clock, trust, record } = this.#options
+    const { clock, record } = this.#options
     const now = clock.now()
-    const announcing = trust.mayServe(identity, root.fingerprint) ? 'on-trial' : 'root-announcing'
-    const reason = secret.notBefore > now ? 'not-yet-valid' : announcing
+    const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
     const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
     record(identity, { kind: 'held', until, reason })
   }

@@ -41,7 +41,6 @@ export interface FetchScheduleOptions {
     readonly ratio: number
     readonly jitter: number
     readonly settleMs: number
-    readonly ackWaitMs: number
   }
   readonly retry: RetryPolicy
   readonly concurrency: number
@@ -62,7 +61,7 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #throttle: CAThrottle<ManagedIdentity>
   readonly #restoring: RestoreQueue | undefined
   readonly #keyDemand: KeyDemand
-  /** Which identities get certificates of a new kind, and when. */
+  /** When certificates under a new root are served. */
   readonly rollout: LeafRollout
   /** Which certificates are not served, since clients would refuse them. */
   readonly preflight: Preflight
@@ -86,7 +85,6 @@ export class FetchSchedule implements AsyncDisposable {
       ...options,
       clock,
       preflight: this.preflight,
-      ackWaitMs: options.rotation.ackWaitMs,
       bringForward: (managed, due) => this.#plan.bringForward(managed, due, 'new-root'),
     })
     const { random, concurrency, retry } = options
@@ -248,7 +246,6 @@ export class FetchSchedule implements AsyncDisposable {
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#keyDemand[Symbol.dispose]()
-    this.rollout[Symbol.dispose]()
     this.#throttle[Symbol.dispose]()
     this.#refusals[Symbol.dispose]()
     await Promise.all([...this.#inFlight, this.#restoring?.settled()])

@@ -1,13 +1,10 @@
-/** When leaves of a new kind are served, and by whom first: after their root is known, on one stream, then by all in turn. */
+/** When leaves under a new root are served: after their root is known, and then by all in turn. */
 
-import type { SecretEvent } from '../contract/secret-event.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Issued } from '../identity/issued-certificate.ts'
 import type { ManagedIdentity } from '../identity/managed-identity.ts'
-import type { SentVersion } from '../identity/receipts.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
-import { after } from '../time/deadline.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import type { Preflight } from './preflight.ts'
@@ -20,48 +17,27 @@ export interface LeafRolloutOptions {
   /** Whether somebody streams it. */
   readonly isUsed: (identity: SpiffeId) => boolean
   readonly preflight: Preflight
-  /** How long a client that says nothing to a certificate of a new kind is waited for, milliseconds. */
-  readonly ackWaitMs: number
-  readonly record: (name: string, event: SecretEvent) => void
   /** Brings a renewal that is planned forward to `due`, milliseconds since the epoch. */
   readonly bringForward: (managed: ManagedIdentity, due: number) => void
 }
 
-/** The first certificate of its kind, on its way to a client. */
-interface Trial {
-  readonly identity: SpiffeId
-  readonly version: string
-  isRejected: boolean
-  readonly timer: Disposable
-}
-
-/** Kinds of certificates that are remembered: a CA has few. */
-const MAX_KINDS = 1_000
-
-export class LeafRollout implements Disposable {
+export class LeafRollout {
   readonly #options: LeafRolloutOptions
-  /** Kinds that a client has accepted, or that were served when there was nothing else. */
-  readonly #proven = new Set<string>()
-  readonly #trials = new Map<string, Trial>()
 
   constructor(options: LeafRolloutOptions) {
     this.#options = options
   }
 
-  /** Whether `issued` may be served in the place of the one in use, if one is worth keeping: a trial of its kind may begin with it. */
-  admit(managed: ManagedIdentity, issued: Issued): boolean {
+  /** Whether `issued` may be served in the place of the one in use, if one is worth keeping. */
+  admit(managed: ManagedIdentity, { root }: Issued): boolean {
     const inUse = managed.worthKeeping
-    if (!inUse || this.#isRevoked(managed, inUse.root)) {
-      this.#prove(issued.kind)
-      return true
-    }
-    if (!this.#options.trust.mayServe(managed.identity, issued.root.fingerprint)) return false
-    return this.#mayTry(managed, issued, inUse)
+    if (!inUse || this.#isRevoked(managed, inUse.root)) return true
+    return this.#options.trust.mayServe(managed.identity, root.fingerprint)
   }
 
   /** Call after `issued` replaced `before`: the first leaf under a newer root shows that the CA signs under it. */
-  served({ identity }: ManagedIdentity, { root, kind }: Issued, before: TrustAnchor): void {
-    if (root.learnedAt <= before.learnedAt || this.#trials.has(kind)) return
+  served({ identity }: ManagedIdentity, { root }: Issued, before: TrustAnchor): void {
+    if (root.learnedAt <= before.learnedAt) return
     const bundle = this.#options.trust.bundles.get(trustDomainOf(identity))
     if (bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
   }
@@ -96,8 +72,7 @@ export class LeafRollout implements Disposable {
     // A root of one identity comes with its certificate; one that the operator lists says nothing of the CA.
     if (bundle.owner || !bundle.isNamed(fingerprint)) return
     if (waiting.length > 0) {
-      if (mayBeServed && !waiting.some(({ served }) => this.#trials.has(served.newest?.kind ?? '')))
-        this.#follow(bundle, fingerprint)
+      if (mayBeServed) this.#follow(bundle, fingerprint)
     } else {
       const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
       const [first] = this.#replaceable(bundle, root => root.learnedAt < learnedAt)
@@ -106,63 +81,9 @@ export class LeafRollout implements Disposable {
     this.#replaceInTurn(bundle, root => bundle.isGivenUp(root.fingerprint))
   }
 
-  /** A client has accepted a certificate, or rejected it for `reason`. */
-  onAnswered({ ledgerName, version }: SentVersion, client: () => string, reason: string | undefined): void {
-    for (const [kind, trial] of this.#trials) {
-      if (trial.identity !== ledgerName || trial.version !== version) continue
-      if (reason === undefined && !trial.isRejected) this.#endTrial(kind)
-      else if (reason !== undefined && !trial.isRejected) this.#reject(trial, `${client()} rejects it: ${reason}`)
-    }
-  }
-
-  [Symbol.dispose](): void {
-    for (const { timer } of this.#trials.values()) timer[Symbol.dispose]()
-    this.#trials.clear()
-  }
-
   /** Whether nobody trusts it any longer: then the certificate in use is worth nothing. */
   #isRevoked({ identity }: ManagedIdentity, { fingerprint }: TrustAnchor): boolean {
     return this.#options.trust.bundles.of(identity).every(bundle => !bundle.anchor(fingerprint))
-  }
-
-  #mayTry({ identity }: ManagedIdentity, { kind, secret }: Issued, inUse: Issued | undefined): boolean {
-    if (!inUse || kind === inUse.kind || this.#proven.has(kind)) return true
-    const present = this.#trials.get(kind)
-    // A certificate that nobody streams breaks nothing, and proves nothing.
-    if (!this.#options.isUsed(identity)) return !present
-    const isOfAnother = present && present.identity !== identity
-    if (isOfAnother && this.#options.identities.has(present.identity)) return false
-    present?.timer[Symbol.dispose]()
-    const { clock, ackWaitMs } = this.#options
-    const timer = after(clock, ackWaitMs, () => {
-      if (this.#trials.get(kind)?.isRejected === false) this.#endTrial(kind)
-    })
-    this.#trials.set(kind, { identity, version: secret.version, isRejected: false, timer })
-    return true
-  }
-
-  #reject(trial: Trial, reason: string): void {
-    trial.isRejected = true
-    this.#options.record(trial.identity, { kind: 'trial-rejected', reason })
-  }
-
-  /** The others of this kind are served, and leaves under older roots follow. */
-  #endTrial(kind: string): void {
-    const trial = this.#trials.get(kind)
-    trial?.timer[Symbol.dispose]()
-    this.#trials.delete(kind)
-    this.#prove(kind)
-    const { identities, trust } = this.#options
-    const waiting = [...identities.values()].filter(({ served }) => served.waiting?.kind === kind)
-    this.#serveWaiting(waiting)
-    const root = trial && identities.get(trial.identity)?.served.current?.root
-    const bundle = trial && trust.bundles.get(trustDomainOf(trial.identity))
-    if (root && bundle?.anchor(root.fingerprint)) this.#follow(bundle, root.fingerprint)
-  }
-
-  #prove(kind: string): void {
-    if (this.#proven.size >= MAX_KINDS) this.#proven.clear()
-    this.#proven.add(kind)
   }
 
   /**

@@ -1,6 +1,6 @@
 /** The versions of every trust bundle on every live stream: the version that it accepted, and the one that it rejected since. */
 
-import type { Receipts, SentVersion, StreamReceipts } from '../identity/receipts.ts'
+import type { Receipts, StreamReceipts } from '../identity/receipts.ts'
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
 
 /** One stream and one bundle. */
@@ -23,9 +23,6 @@ export interface ReceiptListener {
   onClosed(receipt: BundleReceipt): void
 }
 
-/** A client has accepted a certificate, or rejected it for `reason`. */
-export type OnCertificate = (secret: SentVersion, client: () => string, reason: string | undefined) => void
-
 interface Receipt extends BundleReceipt {
   accepted: BundleReceipt['accepted']
   rejected: BundleReceipt['rejected']
@@ -34,13 +31,10 @@ interface Receipt extends BundleReceipt {
 /** Holds one small object for each stream and bundle. A message that is sent or accepted allocates nothing. */
 export class BundleReceipts implements Receipts {
   readonly #listener: ReceiptListener
-  readonly onCertificate: OnCertificate
   readonly #byName = new Map<string, Set<Receipt>>()
 
-  /** Answers to certificates go to `onCertificate`, and nothing is kept of them. */
-  constructor(listener: ReceiptListener, onCertificate: OnCertificate) {
+  constructor(listener: ReceiptListener) {
     this.#listener = listener
-    this.onCertificate = onCertificate
   }
 
   /** Of all live streams that were sent this bundle. */
@@ -88,24 +82,20 @@ class OpenStream implements StreamReceipts {
     this.#all = all
   }
 
-  sent({ bundle }: SentVersion): void {
-    if (bundle && !this.#find(bundle)) this.#own = this.#own.concat(this.#all.add(this.#client, bundle))
+  sent(bundle: TrustBundleSecret): void {
+    if (!this.#find(bundle)) this.#own = this.#own.concat(this.#all.add(this.#client, bundle))
   }
 
-  accepted(secret: SentVersion): void {
-    const { bundle } = secret
-    if (!bundle) this.#all.onCertificate(secret, this.#client, undefined)
-    const receipt = bundle && this.#find(bundle)
+  accepted(bundle: TrustBundleSecret): void {
+    const receipt = this.#find(bundle)
     if (!receipt) return
     receipt.accepted = bundle
     receipt.rejected = undefined
     this.#all.answered(receipt)
   }
 
-  rejected(secret: SentVersion, reason: string): void {
-    const { bundle } = secret
-    if (!bundle) this.#all.onCertificate(secret, this.#client, reason)
-    const receipt = bundle && this.#find(bundle)
+  rejected(bundle: TrustBundleSecret, reason: string): void {
+    const receipt = this.#find(bundle)
     if (!receipt) return
     receipt.rejected = { bundle, reason }
     this.#all.answered(receipt)

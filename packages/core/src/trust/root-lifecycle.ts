@@ -4,7 +4,6 @@ import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Store } from '../contract/store.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Clock } from '../time/clock.ts'
-import type { OnCertificate } from './bundle-receipts.ts'
 import type { BundleTable } from './bundle-table.ts'
 import type { IsHeld } from './held-roots.ts'
 import type { RevocationTable } from './revocation.ts'
@@ -28,7 +27,6 @@ export interface RootLifecycleOptions {
   /** Called when the roots of a bundle have changed, with the new ones in force. */
   readonly onPublished: (bundle: TrustBundle) => void
   /** Called when a client has accepted a certificate, or rejected it for `reason`. */
-  readonly onCertificate: OnCertificate
   /** Called when leaves under a root that was announced may be served. */
   readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
 }
@@ -39,14 +37,13 @@ export class RootLifecycle implements Disposable {
   readonly #removal: RootRemoval
 
   constructor(options: RootLifecycleOptions) {
-    const { clock, ackWaitMs, record, onCertificate, onTrusted } = options
+    const { clock, ackWaitMs, record, onTrusted } = options
     this.#options = options
     this.rotations = new RootRotations({
       clock,
       ackWaitMs,
       record,
       onChange: bundle => this.onPhase(bundle),
-      onCertificate,
       onTrusted,
     })
     this.#removal = new RootRemoval({

@@ -22,10 +22,6 @@ function bundle(...fingerprints: string[]): TrustBundleSecret {
 const OLD = bundle('old')
 const BOTH = bundle('old', 'new')
 
-function sentAs(secret: TrustBundleSecret) {
-  return { ledgerName: secret.name, version: secret.version, bundle: secret }
-}
-
 /** A rotation with streams that a test opens, as a server would. */
 class Rotating {
   readonly clock = new FakeClock()
@@ -43,7 +39,7 @@ class Rotating {
       onTrusted: fingerprint => this.trusted.push(fingerprint),
     })
     this.rotation = rotation
-    this.receipts = new BundleReceipts(rotation, () => {})
+    this.receipts = new BundleReceipts(rotation)
   }
 
   announce(fingerprint = 'new', settleMs = SETTLE): void {
@@ -54,8 +50,8 @@ class Rotating {
   /** A stream that has accepted the old bundle. */
   client(name: string): StreamReceipts {
     const stream = this.receipts.open(() => name)
-    stream.sent(sentAs(OLD))
-    stream.accepted(sentAs(OLD))
+    stream.sent(OLD)
+    stream.accepted(OLD)
     return stream
   }
 
@@ -70,12 +66,12 @@ test('an announcement ends when every client has accepted a bundle with the root
   const [a, b] = [rotating.client('a'), rotating.client('b')]
   rotating.announce()
   assert.deepEqual(rotating.waitsFor(), ['a', 'b'])
-  a.accepted(sentAs(BOTH))
-  b.accepted(sentAs(OLD))
+  a.accepted(BOTH)
+  b.accepted(OLD)
   await clock.advance(SETTLE)
   assert.deepEqual(rotating.waitsFor(), ['b'])
   assert.equal(rotation.isTrusted('new'), false)
-  b.accepted(sentAs(BOTH))
+  b.accepted(BOTH)
   assert.deepEqual(trusted, ['new'])
   assert.equal(rotation.isTrusted('new'), true)
   assert.deepEqual(rotating.reports, [
@@ -89,7 +85,7 @@ test('a later bundle that has the root counts as one that has it', async () => {
   const rotating = new Rotating()
   const client = rotating.client('a')
   rotating.announce()
-  client.accepted(sentAs(bundle('old', 'new', 'newer')))
+  client.accepted(bundle('old', 'new', 'newer'))
   await rotating.clock.advance(SETTLE)
   assert.deepEqual(rotating.trusted, ['new'])
 })
@@ -110,13 +106,13 @@ test('a client that rejects the root holds it without an end and is named; accep
     const rotating = new Rotating()
     const client = rotating.client('web')
     rotating.announce()
-    client.rejected(sentAs(BOTH), 'no such curve')
-    client.rejected(sentAs(BOTH), 'no such curve')
+    client.rejected(BOTH, 'no such curve')
+    client.rejected(BOTH, 'no such curve')
     await rotating.clock.advance(100 * ACK_WAIT)
     assert.deepEqual(rotating.trusted, [])
     assert.deepEqual(rotating.waitsFor(), ['web: no such curve'])
     assert.deepEqual(rotating.reports.slice(1), ['new announcing: web rejects it: no such curve'])
-    if (end === 'accepts') client.accepted(sentAs(BOTH))
+    if (end === 'accepts') client.accepted(BOTH)
     else client[Symbol.dispose]()
     assert.deepEqual(rotating.trusted, ['new'], end)
   }
@@ -136,26 +132,26 @@ test('a closed stream counts no longer', async () => {
 test('a stream that was first sent a bundle with the root is not waited for; one that was sent an older one is', async () => {
   const rotating = new Rotating()
   rotating.announce()
-  rotating.receipts.open(() => 'late').sent(sentAs(BOTH))
+  rotating.receipts.open(() => 'late').sent(BOTH)
   const behind = rotating.receipts.open(() => 'behind')
-  behind.sent(sentAs(OLD))
-  behind.sent(sentAs(BOTH))
+  behind.sent(OLD)
+  behind.sent(BOTH)
   await rotating.clock.advance(SETTLE)
   assert.deepEqual(rotating.waitsFor(), ['behind'])
-  behind.accepted(sentAs(BOTH))
+  behind.accepted(BOTH)
   assert.deepEqual(rotating.trusted, ['new'])
 })
 
 test('a client that has rejected every bundle uses none, and holds nothing', async () => {
   const rotating = new Rotating()
   const before = rotating.receipts.open(() => 'asks for the bundle as a certificate')
-  before.sent(sentAs(OLD))
-  before.rejected(sentAs(OLD), 'incomplete private key')
+  before.sent(OLD)
+  before.rejected(OLD, 'incomplete private key')
   rotating.announce()
   const after = rotating.receipts.open(() => 'and so does this one')
-  after.sent(sentAs(OLD))
-  after.rejected(sentAs(OLD), 'incomplete private key')
-  for (const client of [before, after]) client.rejected(sentAs(BOTH), 'incomplete private key')
+  after.sent(OLD)
+  after.rejected(OLD, 'incomplete private key')
+  for (const client of [before, after]) client.rejected(BOTH, 'incomplete private key')
   await rotating.clock.advance(SETTLE)
   assert.deepEqual(rotating.trusted, ['new'])
 })
@@ -166,7 +162,7 @@ test('an operator holds a root in any phase; resume continues, also past a clien
   const client = rotating.client('a')
   rotating.announce()
   rotation.hold('new')
-  client.accepted(sentAs(BOTH))
+  client.accepted(BOTH)
   await clock.advance(2 * ACK_WAIT)
   assert.deepEqual(trusted, [])
   rotation.resume('new')
@@ -179,7 +175,7 @@ test('an operator holds a root in any phase; resume continues, also past a clien
   assert.deepEqual(trusted, ['new', 'new'], 'there was nothing to resume')
 
   rotating.announce('newer')
-  client.rejected(sentAs(bundle('old', 'new', 'newer')), 'no')
+  client.rejected(bundle('old', 'new', 'newer'), 'no')
   rotation.resume('newer')
   assert.equal(rotation.isTrusted('newer'), false, 'the settle time holds for operators, too')
   await clock.advance(SETTLE)
@@ -193,13 +189,13 @@ test('two rotations at once end one by one', async () => {
   rotating.announce('new')
   await clock.advance(SETTLE / 2)
   rotating.announce('newer')
-  client.accepted(sentAs(BOTH))
+  client.accepted(BOTH)
   await clock.advance(SETTLE / 2)
   assert.deepEqual(trusted, ['new'])
-  client.rejected(sentAs(bundle('old', 'new', 'newer')), 'too many')
+  client.rejected(bundle('old', 'new', 'newer'), 'too many')
   await clock.advance(SETTLE)
   assert.deepEqual(trusted, ['new'])
-  client.accepted(sentAs(bundle('old', 'new', 'newer')))
+  client.accepted(bundle('old', 'new', 'newer'))
   assert.deepEqual(trusted, ['new', 'newer'])
 })
 
@@ -219,7 +215,7 @@ test('at most 20 clients are named, those that reject it first', () => {
   const rotating = new Rotating()
   const clients = Array.from({ length: 30 }, (_, index) => rotating.client(`client ${index}`))
   rotating.announce()
-  clients[29]?.rejected(sentAs(BOTH), 'no')
+  clients[29]?.rejected(BOTH, 'no')
   assert.equal(rotating.waitsFor().length, 20)
   assert.equal(rotating.waitsFor()[0], 'client 29: no')
   assert.equal(rotating.rotation.waiting('new'), 30)
@@ -263,18 +259,18 @@ function apply(rotating: Rotating, clients: (Model | undefined)[], step: Step): 
     client.stream[Symbol.dispose]()
     clients[step.client] = undefined
   } else if (step.do === 'accept') {
-    client.stream.accepted(sentAs(BOTH))
+    client.stream.accepted(BOTH)
     client.has = 'new'
-  } else if (step.do === 'accept-old' && client.has === 'old') client.stream.accepted(sentAs(OLD))
+  } else if (step.do === 'accept-old' && client.has === 'old') client.stream.accepted(OLD)
   else if (step.do === 'reject') {
-    client.stream.rejected(sentAs(BOTH), 'no')
+    client.stream.rejected(BOTH, 'no')
     if (client.has === 'old') client.has = 'rejects new'
   }
 }
 
 function openLate(rotating: Rotating, index: number): Model {
   const stream = rotating.receipts.open(() => `late ${index}`)
-  stream.sent(sentAs(BOTH))
+  stream.sent(BOTH)
   return { stream, has: 'new' }
 }
 

@@ -4,7 +4,7 @@ import type { SecretEvent } from '../contract/secret-event.ts'
 import type { RootPhase, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../identity/secret-item.ts'
 import type { Clock } from '../time/clock.ts'
-import { type BundleReceipt, BundleReceipts, type OnCertificate, type ReceiptListener } from './bundle-receipts.ts'
+import { type BundleReceipt, BundleReceipts, type ReceiptListener } from './bundle-receipts.ts'
 import { RootRotation, type WaitedFor } from './root-rotation.ts'
 import type { TrustBundle } from './trust-bundle.ts'
 
@@ -13,7 +13,6 @@ export interface RootRotationsOptions {
   /** How long clients that say nothing are waited for, milliseconds. */
   readonly ackWaitMs: number
   readonly record: (name: string, event: SecretEvent) => void
-  readonly onCertificate: OnCertificate
   /** A root of the bundle has another phase. */
   readonly onChange: (bundle: TrustBundle) => void
   /** Leaves under this root may be served from now on. */
@@ -29,7 +28,7 @@ export class RootRotations implements ReceiptListener, Disposable {
 
   constructor(options: RootRotationsOptions) {
     this.#options = options
-    this.receipts = new BundleReceipts(this, options.onCertificate)
+    this.receipts = new BundleReceipts(this)
   }
 
   /** Whether leaves under a root may be served. */

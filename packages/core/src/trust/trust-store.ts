@@ -265,7 +265,7 @@ export class TrustStore implements Disposable {
 const REVOKED =
   'a revocation list of its issuer names it. Have the CA sign under another root, or take it off the list.'
 const NO_ROOM =
-  'there is no room for it beside those that are, or it was removed meanwhile. Remove roots that are not needed at the CA, then restart.'
+  'there is no room for it beside those that are, or it was removed meanwhile. Drop those that nobody needs: livery trust drop.'
 
 function withoutList(root: StoredRoot): StoredRoot {
   return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root

@@ -6,11 +6,18 @@ use zeroize::Zeroize;
 /// More than the search for primes uses: the table of powers of 2,048-bit numbers takes 40 KB, and there are copies of parts.
 const DEPTH: usize = 256 * 1024;
 
-/// Calls `work` and overwrites the stack that it used.
+/// Calls `work` and overwrites the stack that it used, also when it panics.
 pub fn with_wiped_stack<T>(work: impl FnOnce() -> T) -> T {
-    let result = called(work);
-    wipe();
-    result
+    let _wiped = WipedOnDrop;
+    called(work)
+}
+
+struct WipedOnDrop;
+
+impl Drop for WipedOnDrop {
+    fn drop(&mut self) {
+        wipe();
+    }
 }
 
 /// A frame of its own, below that of the caller.
@@ -29,6 +36,7 @@ fn wipe() {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::collections::HashSet;
+    use std::panic::{self, AssertUnwindSafe};
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
@@ -92,6 +100,19 @@ mod tests {
         stack.iter().filter(|word| traces.contains(word)).count()
     }
 
+    /// `with_wiped_stack` of a search that panics once it has the primes.
+    fn caught(search: impl FnOnce() -> [Natural; 2]) -> [Natural; 2] {
+        let mut primes = None;
+        let panics = || {
+            with_wiped_stack(|| {
+                primes = Some(search());
+                panic::resume_unwind(Box::new("a fault of the test"));
+            })
+        };
+        panic::catch_unwind(AssertUnwindSafe(panics)).expect_err("a panic");
+        primes.expect("primes")
+    }
+
     #[test]
     fn no_word_of_a_prime_stays_on_the_stack() {
         let thread = thread::Builder::new().stack_size(4 << 20).spawn(|| {
@@ -106,6 +127,7 @@ mod tests {
                 );
                 assert!(left > 0, "nothing to wipe: this test says nothing");
                 assert_eq!(wiped, 0);
+                assert_eq!(left_by(|| caught(search)), 0, "after a panic");
             }
         });
         thread.expect("a thread").join().expect("no panic");

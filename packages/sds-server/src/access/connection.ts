@@ -78,8 +78,10 @@ export class AdmittedConnection implements Connection, ReadSource {
     stopReading(this.socket)
   }
 
+  /** One that has shown nothing good is closed in its place once its caller is cut off: it would flood on. */
   startReading(): void {
-    startReading(this.socket)
+    if (this.budget.hasMisused && !this.allowance.isProven) this.close()
+    else startReading(this.socket)
   }
 
   cut(): void {

@@ -27,7 +27,7 @@ export interface PerCallerLimits {
    * Default: 10,000.
    */
   readonly requestsPerSecond: number
-  /** Memory of all that is held for it, as `COSTS` has it. Default: 536,870,912. */
+  /** Memory of all that is held for it, as `COSTS` has it. Default: 100,663,296. */
   readonly bytes: number
 }
 
@@ -78,7 +78,7 @@ export type CallBound = Bound | 'rate'
  * Bytes that are charged for what cannot be weighed: the buffers of grpc-js, node:http2 and nghttp2. Measured, rounded up:
  * the README of this package, "What is bounded, and how".
  */
-export const COSTS = { connection: 32_768, stream: 8_192, name: 1_024 } as const
+export const COSTS = { connection: 32_768, stream: 8_192, fetch: 32_768, name: 1_024 } as const
 
 export class CallerBudget {
   readonly account: CallerAccount
@@ -129,9 +129,13 @@ export class CallerBudget {
     return bound
   }
 
-  /** As `openConnection`, for a call of FetchSecrets; it is given back by `closeStream`. */
+  /** As `openConnection`, for a call of FetchSecrets. */
   openFetch(): CallBound | undefined {
-    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#take('streams', COSTS.stream) : 'rate'
+    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#take('streams', COSTS.fetch) : 'rate'
+  }
+
+  closeFetch(): void {
+    this.#giveBack('streams', COSTS.fetch)
   }
 
   closeStream(): void {
@@ -180,9 +184,14 @@ export class CallerBudget {
 
   /** Whether new connections of the caller are closed, because it exceeded a rate recently or opens too many. */
   isHeld(now: number): boolean {
-    const { account } = this
-    if (now < account.heldUntil && account.heldUntil - now <= MAX_HOLD_MS) return true
-    return !account.opened.take(now, OPENED)
+    return this.hasMisused || !this.account.opened.take(now, OPENED)
+  }
+
+  /** Whether it exceeded a rate of misuse recently. */
+  get hasMisused(): boolean {
+    const now = this.#clock.now()
+    const { heldUntil } = this.account
+    return now < heldUntil && heldUntil - now <= MAX_HOLD_MS
   }
 
   /** Counts misuse. Returns `false` if the caller exceeded the rate; its new connections are closed from now on. */
@@ -270,6 +279,7 @@ export class CallerBudget {
     const isAgain = now - account.heldUntil < MAX_HOLD_MS
     account.holdMs = isAgain ? Math.min(2 * account.holdMs, MAX_HOLD_MS) : HOLD_MS
     account.heldUntil = now + account.holdMs
+    account.reads.stopAll()
     return false
   }
 

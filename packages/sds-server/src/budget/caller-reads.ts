@@ -50,12 +50,18 @@ export class CallerReads {
   spend(cost: number): void {
     this.#spent += cost
     this.#nextTurn.schedule()
-    if (this.#spent >= SLICE) for (const source of this.#reading) this.#stop(source)
+    if (this.#spent >= SLICE) this.stopAll()
   }
 
   /** Call for each DATA frame that completes no message. */
   spendOnFragment(bytes: number): void {
     if (bytes < SMALL_BYTES) this.spend(FRAME_COSTS.fragment)
+  }
+
+  /** Reads none of its sockets before a later turn, in which they are resumed in order. */
+  stopAll(): void {
+    this.#nextTurn.schedule()
+    for (const source of this.#reading) this.#stop(source)
   }
 
   #stop(source: ReadSource): void {

@@ -75,6 +75,24 @@ for (const [what, frames] of Object.entries(FLOODS)) {
   })
 }
 
+test('of a caller that is cut off, connections that have sent no request are closed, and one with a stream is served', async () => {
+  await using running = await startServer()
+  const good = running.connect().sotw()
+  good.ask(WEB)
+  await good.next()
+  const peers = Array.from({ length: 20 }, () => new RawPeer(running.path))
+  const closed = peers.map(async ({ session }) => await once(session, 'close'))
+  await Promise.all(peers.map(peer => peer.pinged()))
+  const socket = connect(running.path)
+  await Promise.race([
+    closeOf(socket),
+    flood(socket, 1_000_000, stream => rawFrame(FRAME.headers, END_HEADERS, stream, unknownHeaders)),
+  ])
+  await Promise.all(closed)
+  good.ask(WEB)
+  assert.deepEqual(namesOf(await good.next()), [WEB])
+})
+
 test('a client that sends a PING for each message it reads, as gRPC in Go does, keeps its connection', async () => {
   await using running = await startServer()
   using peer = new RawPeer(running.path)

@@ -5,7 +5,7 @@ import type { PerCallerLimits } from './caller-budget.ts'
 export interface SocketLimits {
   /** Connections at once, of which a caller gets at most as many as it leaves free. Default: 20,000. */
   readonly connections: number
-  /** Streams and fetches at once, on all connections together, shared in the same way. Default: 40,000. */
+  /** Streams at once, on all connections together, shared in the same way. Default: 40,000. */
   readonly streams: number
   /** Names on one stream. Default: 1,000. */
   readonly names: number
@@ -28,7 +28,7 @@ export const DEFAULT_LIMITS: SocketLimits = {
     streams: 20_000,
     names: 50_000,
     requestsPerSecond: 10_000,
-    bytes: 536_870_912,
+    bytes: 100_663_296,
     identities: 10_000,
     files: 1_000,
     identitiesPerMinute: 1_000,

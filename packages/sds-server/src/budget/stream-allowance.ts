@@ -25,6 +25,11 @@ export class StreamAllowance {
     session.on('localSettings', () => this.#adjust())
   }
 
+  /** Whether a stream is open that has sent a request. */
+  get isProven(): boolean {
+    return this.#proven > 0
+  }
+
   /** A stream has sent a request. */
   add(): void {
     this.#proven++

@@ -116,7 +116,7 @@ export class DiscoveryService {
         if (connection && !request?.isWhole) calls.fault(connection)
         request?.stop()
       },
-      leave: () => (kind === 'fetch' ? connection?.budget.closeStream() : connection?.budget.closeHealthCall()),
+      leave: () => (kind === 'fetch' ? connection?.budget.closeFetch() : connection?.budget.closeHealthCall()),
     })
   }
 

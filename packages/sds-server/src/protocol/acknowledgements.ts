@@ -48,9 +48,9 @@ export class Acknowledgements {
     const sent = { nonce, secrets, sentAt: this.#context.clock.now() }
     this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
     for (const secret of secrets) {
-      const { name, ledgerName, version } = secret
+      const { name, ledgerName, version, bundle } = secret
       this.#context.report({ kind: 'pushed', name, ledgerName, version })
-      this.#context.receipts?.sent(secret)
+      if (bundle) this.#context.receipts?.sent(bundle)
     }
   }
 
@@ -65,15 +65,15 @@ export class Acknowledgements {
   }
 
   #report(secret: SentSecret, sentAt: number, detail: string | undefined): void {
-    const { name, ledgerName, version } = secret
+    const { name, ledgerName, version, bundle } = secret
     this.#subscriptions.answered(name, version, detail === undefined)
     if (detail === undefined) {
       const lagMs = Math.max(0, this.#context.clock.now() - sentAt)
       this.#context.report({ kind: 'acked', name, ledgerName, version, lagMs })
-      this.#context.receipts?.accepted(secret)
+      if (bundle) this.#context.receipts?.accepted(bundle)
     } else {
       this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
-      this.#context.receipts?.rejected(secret, detail)
+      if (bundle) this.#context.receipts?.rejected(bundle, detail)
     }
   }
 

@@ -1,7 +1,7 @@
 /** The reports of live streams to core, over a real socket. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Receipts, SentVersion } from '@livery/core'
+import type { Receipts, TrustBundleSecret } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { startServer, WEB } from '../../test/running-server.ts'
 
@@ -18,13 +18,14 @@ class LiveStreams implements Receipts {
   open(client: () => string) {
     const stream: { readonly client: () => string; state?: StreamState } = { client }
     this.#streams.set(stream, stream)
-    const update = (change: Partial<StreamState>, { bundle, version }: SentVersion) => {
-      if (bundle) stream.state = { sent: version, ...stream.state, ...change }
+    const update = (change: Partial<StreamState>, { version }: TrustBundleSecret) => {
+      stream.state = { sent: version, ...stream.state, ...change }
     }
     return {
-      sent: (secret: SentVersion) => update({ sent: secret.version }, secret),
-      accepted: (secret: SentVersion) => update({ accepted: secret.version }, secret),
-      rejected: (secret: SentVersion, reason: string) => update({ rejected: `${secret.version}: ${reason}` }, secret),
+      sent: (bundle: TrustBundleSecret) => update({ sent: bundle.version }, bundle),
+      accepted: (bundle: TrustBundleSecret) => update({ accepted: bundle.version }, bundle),
+      rejected: (bundle: TrustBundleSecret, reason: string) =>
+        update({ rejected: `${bundle.version}: ${reason}` }, bundle),
       [Symbol.dispose]: () => void this.#streams.delete(stream),
     }
   }

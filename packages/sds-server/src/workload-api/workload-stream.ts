@@ -74,7 +74,7 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
     for (const { identity, item } of message.svids) this.#reportPushed(identity, item)
     const { bundles } = message
     this.#reportPushed(this.#options.allBundles, bundles)
-    if (bundles.own) this.#context.receipts?.sent(receiptOf(bundles.own))
+    if (bundles.own) this.#context.receipts?.sent(bundles.own)
     return message
   }
 
@@ -82,11 +82,9 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
    * The client replaces all that it has by what it received (section 4.4 of the specification), and cannot reject it: nothing
    * more will be heard of it.
    */
-  received({ svids, bundles }: WorkloadMessage): void {
+  received({ bundles }: WorkloadMessage): void {
     if (this.#options.content === 'trust-domains') return
-    const { receipts } = this.#context
-    if (bundles.own) receipts?.accepted(receiptOf(bundles.own))
-    for (const { item } of svids) receipts?.accepted({ ledgerName: item.name, version: item.version })
+    if (bundles.own) this.#context.receipts?.accepted(bundles.own)
   }
 
   [Symbol.dispose](): void {
@@ -142,8 +140,4 @@ function sendable(identities: readonly SpiffeId[]): readonly SpiffeId[] {
   if (identities.length <= MAX_IDENTITIES) return identities
   const count = `${identities.length} identities, more than ${MAX_IDENTITIES}`
   throw new StreamRefusal('permission-denied', `this caller has ${count}: name its own in callers of this socket`)
-}
-
-function receiptOf(bundle: NonNullable<WorkloadMessage['bundles']['own']>) {
-  return { ledgerName: bundle.name, version: bundle.version, bundle }
 }

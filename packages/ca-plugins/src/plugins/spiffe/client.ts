@@ -17,7 +17,15 @@ import { Closable } from '../../transport/closable.ts'
 import { workloadFailure } from './errors.ts'
 import { WorkloadChannel } from './workload-channel.ts'
 import { type StreamFailure, WorkloadStream } from './workload-stream.ts'
-import { type Bundles, readBundles, readSvidUpdate, type Svid, type SvidUpdate, wipe } from './workload-update.ts'
+import {
+  type Bundles,
+  certificateToPem,
+  readBundles,
+  readSvidUpdate,
+  type Svid,
+  type SvidUpdate,
+  wipe,
+} from './workload-update.ts'
 
 export interface SpiffeClientOptions {
   readonly context: CAContext
@@ -92,7 +100,7 @@ export class SpiffeClient implements CAClient {
     try {
       const { chain, roots, privateKey, hint } = await this.#svidOf(identity, signal, connectWithinMs)
       const pem = privateKey.open(der => privateKeyToPem(der, 'PRIVATE KEY'))
-      return { chain, roots, privateKey: pem, ...(hint !== '' && { hint }) }
+      return { chain: chain.map(certificateToPem), roots, privateKey: pem, ...(hint !== '' && { hint }) }
     } catch (error) {
       if (!signal.aborted) this.#miss(identity)
       throw error
@@ -271,6 +279,7 @@ function withoutBundles(failure: StreamFailure, cause: ServiceError | Error | un
 /** New, or with another certificate. */
 function changedIdentities(before: SvidUpdate | undefined, { svids }: SvidUpdate): readonly SpiffeId[] {
   if (!before) return []
-  const changed = [...svids].filter(([identity, { chain }]) => before.svids.get(identity)?.chain[0] !== chain[0])
-  return changed.map(([identity]) => identity)
+  const isSame = (identity: SpiffeId, { chain: [leaf] }: Svid) =>
+    leaf !== undefined && before.svids.get(identity)?.chain[0]?.equals(leaf) === true
+  return [...svids].filter(each => !isSame(...each)).map(([identity]) => identity)
 }

@@ -3,8 +3,8 @@ import { ChannelCredentials, Client, type ClientReadableStream, Metadata } from 
 import { X509SVIDRequest } from '../../gen/spiffe/workload/workload.ts'
 import { grpcTarget } from './workload-endpoint.ts'
 
-/** An identity takes about 2 kB, and the roots come with each of them. */
-const MAX_MESSAGE_BYTES = 64 * 1_048_576
+/** An identity takes about 2 kB, and the roots come with each of them. All of it is read in one turn of the event loop. */
+const MAX_MESSAGE_BYTES = 16 * 1_048_576
 
 export class WorkloadChannel {
   readonly #client: Client

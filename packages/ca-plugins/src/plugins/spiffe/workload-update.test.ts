@@ -30,7 +30,7 @@ test('certificates are taken apart, the root left out of the chain, and the mess
   const { svids } = readSvidUpdate(bytes, ANSWER)
   assert.deepEqual([...svids.keys()], [WEB])
   const read = svids.get(WEB)
-  assert.deepEqual(read?.chain, [pem(LEAF), pem(ISSUER)])
+  assert.deepEqual(read?.chain, [LEAF, ISSUER])
   assert.deepEqual(read.roots, [pem(ROOT)])
   assert.equal(
     read.privateKey.open(key => Buffer.from(key).toString()),
@@ -43,7 +43,7 @@ test('certificates are taken apart, the root left out of the chain, and the mess
 
 test('of several with the same identity the first holds', () => {
   const { svids } = readSvidUpdate(encoded(svid(), svid({ x509Svid: ISSUER })), ANSWER)
-  assert.deepEqual(svids.get(WEB)?.chain, [pem(LEAF), pem(ISSUER)])
+  assert.deepEqual(svids.get(WEB)?.chain, [LEAF, ISSUER])
 })
 
 const BAD: readonly (readonly [what: string, bytes: Buffer, says: RegExp])[] = [
@@ -71,6 +71,60 @@ test('bundles are read by trust domain, and one under another name is refused', 
     Buffer.from(X509BundlesResponse.encode({ bundles: new Map([[id, Buffer.concat([ROOT, ISSUER])]]) }).finish())
   assert.deepEqual([...readBundles(encode('spiffe://a.example'), ANSWER)], [['a.example', [pem(ROOT), pem(ISSUER)]]])
   assert.throws(() => readBundles(encode('spiffe://a/b'), ANSWER), /not a trust domain/)
+})
+
+const MEGABYTE = 1_048_576
+const bundleOfMany = (root: Buffer, count: number) =>
+  Buffer.from(X509BundlesResponse.encode({ bundles: new Map([['spiffe://a', repeated(root, count)]]) }).finish())
+
+function repeated(bytes: Buffer, count: number): Buffer {
+  return Buffer.alloc(bytes.length * count, bytes)
+}
+
+test('of the longest bundle no more is read than core needs to see that it is too long', () => {
+  const [bundle = []] = readBundles(bundleOfMany(element(98), 160_000), ANSWER).values()
+  assert.equal(bundle.length, 101)
+  const [large = []] = readBundles(bundleOfMany(element(60_000), 260), ANSWER).values()
+  const length = large.join('').length
+  assert.ok(length > MEGABYTE && length < 1.5 * MEGABYTE, `read ${length} characters`)
+})
+
+/** Forms of the longest message that would take seconds, and gigabytes, to read as a whole. */
+const COSTLY: readonly (readonly [what: string, bytes: Buffer, says: RegExp])[] = [
+  ['empty identities', repeated(Buffer.from([0x0a, 0]), 8 * MEGABYTE), /more than 5000 parts/],
+  ['an identity of empty fields', within(0x0a, repeated(Buffer.from([0x12, 0]), 8 * MEGABYTE - 4)), /many fields/],
+  ['unknown fields', repeated(Buffer.from([0x78, 0]), 8 * MEGABYTE), /more than 5000 parts/],
+  ['a group', repeated(Buffer.from([0x7b, 0x7c]), 8 * MEGABYTE), /many fields/],
+  [
+    'identities with a bundle of their own each',
+    encoded(...Array.from({ length: 1_000 }, (_, n) => svid({ spiffeId: `${WEB}/${n}`, bundle: bundleOf(n) }))),
+    /more than 20000 certificates/,
+  ],
+]
+for (const [what, bytes, says] of COSTLY)
+  test(`refused before it costs much: ${what}`, () => {
+    const message = Buffer.from(bytes)
+    assert.throws(() => readSvidUpdate(message, ANSWER), says)
+    assert.ok(message.every(byte => byte === 0))
+  })
+
+function bundleOf(number: number): Buffer {
+  const bundle = repeated(element(98), 100)
+  bundle.writeUInt32BE(number, 10)
+  return bundle
+}
+
+/** A field with the tag `tag`. */
+function within(tag: number, content: Buffer): Buffer {
+  const { length } = content
+  const varint = [length & 0x7f, (length >> 7) & 0x7f, (length >> 14) & 0x7f, length >> 21]
+  return Buffer.concat([Buffer.from([tag, ...varint.map((byte, at) => (at < 3 ? byte | 0x80 : byte))]), content])
+}
+
+test('too many trust domains are refused', () => {
+  const bundles = new Map(Array.from({ length: 5_001 }, (_, number) => [`spiffe://d${number}`, ROOT]))
+  const message = Buffer.from(X509BundlesResponse.encode({ bundles }).finish())
+  assert.throws(() => readBundles(message, ANSWER), /more than 5000 parts/)
 })
 
 test('a message that is cut, or has a wrong byte, is read or refused', () => {

@@ -3,6 +3,8 @@ import {
   derToPem,
   isSpiffeId,
   type KeyVault,
+  MAX_ROOTS,
+  MAX_ROOTS_LENGTH,
   plainKeyVault,
   SealedKey,
   type SpiffeId,
@@ -10,16 +12,22 @@ import {
 } from '@livery/core'
 import { type Answer, badAnswer } from '../../answers/certificate-chain.ts'
 import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
+import { isWithinBounds, MAX_PARTS } from './message-bounds.ts'
 
 /** Well under what Envoy would take: it accepts chains of any length. */
 const MAX_CHAIN = 10
 /** As in SPIRE; a longer one is left out. */
 const MAX_HINT = 1_024
+/** Of one message: four for each identity. */
+const MAX_CERTIFICATES = 20_000
+/** The fields with the identities and the bundles: https://github.com/spiffe/spiffe/blob/main/standards/workloadapi.proto */
+const SVIDS = 1
+const BUNDLES = 2
 
 /** One identity's. */
 export interface Svid {
-  /** PEM, leaf first, no root. */
-  readonly chain: readonly string[]
+  /** DER, leaf first, no root: of thousands a few become PEM. */
+  readonly chain: readonly Buffer[]
   /** PKCS#8, DER. Wiped with the update that it is in. */
   readonly privateKey: SealedKey
   /** Of its trust domain, PEM. */
@@ -49,7 +57,7 @@ export function readSvidUpdate(bytes: Buffer, answer: Answer, vault: KeyVault = 
 
 function decodeAndWipe(bytes: Buffer, answer: Answer): readonly X509SVID[] {
   try {
-    return decode(() => X509SVIDResponse.decode(bytes), answer).svids
+    return decode(bytes, SVIDS, answer, X509SVIDResponse).svids
   } finally {
     bytes.fill(0)
   }
@@ -57,7 +65,8 @@ function decodeAndWipe(bytes: Buffer, answer: Answer): readonly X509SVID[] {
 
 function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault): SvidUpdate['svids'] {
   if (svids.length === 0) throw badAnswer(answer, 'has no identity')
-  const bundles = new BundleReader(answer)
+  const certificates = new CertificateReader(answer)
+  const bundles = new BundleReader(certificates)
   const read = new Map<SpiffeId, Svid>()
   for (const { spiffeId, x509Svid, x509SvidKey, bundle, hint } of svids) {
     if (!isSpiffeId(spiffeId)) throw badAnswer(answer, 'has an identity that is not a SPIFFE ID')
@@ -67,14 +76,17 @@ function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault):
       continue
     }
     const roots = bundles.read(bundle, spiffeId)
-    const chain = certificates(x509Svid, `the certificate of ${spiffeId}`, answer).filter(pem => !roots.includes(pem))
+    const all = certificates.read(x509Svid, `the certificate of ${spiffeId}`, {
+      most: MAX_CHAIN + roots.der.length + 1,
+    })
+    const chain = all.filter(certificate => !roots.der.some(root => root.equals(certificate)))
     if (chain.length === 0 || chain.length > MAX_CHAIN)
       throw badAnswer(answer, `has ${chain.length} certificates for ${spiffeId}, not 1 to ${MAX_CHAIN}`)
     if (x509SvidKey.length === 0) throw badAnswer(answer, `has no key for ${spiffeId}`)
     read.set(spiffeId, {
       chain,
       privateKey: new SealedKey(vault, x509SvidKey),
-      roots,
+      roots: roots.pem,
       hint: hint.length > MAX_HINT ? '' : hint,
     })
   }
@@ -83,13 +95,14 @@ function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault):
 
 /** `bytes` are an `X509BundlesResponse`. Throws a `CAError` `bad-response`. */
 export function readBundles(bytes: Buffer, answer: Answer): Bundles {
-  const { bundles } = decode(() => X509BundlesResponse.decode(bytes), answer)
+  const { bundles } = decode(bytes, BUNDLES, answer, X509BundlesResponse)
+  const certificates = new CertificateReader(answer)
   const read = new Map<string, readonly string[]>()
   for (const [id, bundle] of bundles) {
     const trustDomain = id.replace(/^spiffe:\/\//, '')
     if (trustDomainProblem(trustDomain) !== undefined)
       throw badAnswer(answer, 'has a bundle of a name that is not a trust domain')
-    read.set(trustDomain, certificates(bundle, `the bundle of ${trustDomain}`, answer))
+    read.set(trustDomain, certificates.read(bundle, `the bundle of ${trustDomain}`, ROOTS).map(certificateToPem))
   }
   return read
 }
@@ -99,47 +112,84 @@ export function wipe({ svids }: SvidUpdate): void {
   for (const { privateKey } of svids.values()) privateKey.wipe()
 }
 
+/** The same roots in both forms. */
+interface Roots {
+  readonly bytes: Buffer
+  readonly der: readonly Buffer[]
+  readonly pem: readonly string[]
+}
+
 /** A thousand identities have the same roots. */
 class BundleReader {
-  readonly #answer: Answer
-  #last: { readonly bytes: Buffer; readonly roots: readonly string[] } | undefined
+  readonly #certificates: CertificateReader
+  #last: Roots | undefined
 
-  constructor(answer: Answer) {
-    this.#answer = answer
+  constructor(certificates: CertificateReader) {
+    this.#certificates = certificates
   }
 
-  read(bytes: Buffer, spiffeId: string): readonly string[] {
-    if (!this.#last?.bytes.equals(bytes))
-      this.#last = { bytes, roots: certificates(bytes, `the bundle of ${spiffeId}`, this.#answer) }
-    return this.#last.roots
+  read(bytes: Buffer, spiffeId: string): Roots {
+    if (this.#last?.bytes.equals(bytes)) return this.#last
+    const der = this.#certificates.read(bytes, `the bundle of ${spiffeId}`, ROOTS)
+    this.#last = { bytes, der, pem: der.map(certificateToPem) }
+    return this.#last
   }
 }
 
-function decode<T>(read: () => T, answer: Answer): T {
+export function certificateToPem(der: Buffer): string {
+  return derToPem(der, 'CERTIFICATE')
+}
+
+function decode<T>(bytes: Buffer, part: number, answer: Answer, codec: { decode(bytes: Uint8Array): T }): T {
+  let message: T | undefined
   try {
-    return read()
+    if (isWithinBounds(bytes, part)) message = codec.decode(bytes)
   } catch (error) {
     throw badAnswer(answer, 'is not a message of the Workload API', error)
   }
+  if (message !== undefined) return message
+  throw badAnswer(answer, `has more than ${MAX_PARTS} parts, or one of many fields`)
 }
 
 const SEQUENCE = 0x30
 /** No certificate is as short: a message of empty elements would become thirty times its size. */
 const MIN_CERTIFICATE_BYTES = 100
 
-/** DER elements, one after the other, as PEM. */
-function certificates(bytes: Buffer, what: string, answer: Answer): readonly string[] {
-  const pems: string[] = []
-  for (let at = 0; at < bytes.length; ) {
-    const end = at + lengthAt(bytes, at)
-    if (bytes[at] !== SEQUENCE || !(end <= bytes.length))
-      throw badAnswer(answer, `has ${what} in bytes that are not DER`)
-    if (end - at < MIN_CERTIFICATE_BYTES)
-      throw badAnswer(answer, `has ${what} with an element that is not a certificate`)
-    pems.push(derToPem(bytes.subarray(at, end), 'CERTIFICATE'))
-    at = end
+interface ReadLimits {
+  /** More are not read. */
+  readonly most: number
+  /** Bytes, with the certificate that exceeds them. */
+  readonly mostBytes?: number
+}
+
+/** One root more than core takes, so that core sees that the list is too long. */
+const ROOTS: ReadLimits = { most: MAX_ROOTS + 1, mostBytes: MAX_ROOTS_LENGTH }
+
+/** Of one message. */
+class CertificateReader {
+  readonly #answer: Answer
+  #count = 0
+
+  constructor(answer: Answer) {
+    this.#answer = answer
   }
-  return pems
+
+  /** DER elements, one after the other. */
+  read(bytes: Buffer, what: string, { most, mostBytes = bytes.length }: ReadLimits): readonly Buffer[] {
+    const found: Buffer[] = []
+    for (let at = 0; at < bytes.length && found.length < most && at <= mostBytes; ) {
+      const end = at + lengthAt(bytes, at)
+      if (bytes[at] !== SEQUENCE || !(end <= bytes.length))
+        throw badAnswer(this.#answer, `has ${what} in bytes that are not DER`)
+      if (end - at < MIN_CERTIFICATE_BYTES)
+        throw badAnswer(this.#answer, `has ${what} with an element that is not a certificate`)
+      if (++this.#count > MAX_CERTIFICATES)
+        throw badAnswer(this.#answer, `has more than ${MAX_CERTIFICATES} certificates`)
+      found.push(bytes.subarray(at, end))
+      at = end
+    }
+    return found
+  }
 }
 
 /** Of the element at `at` with its header; `NaN` if it is longer than any certificate. */
