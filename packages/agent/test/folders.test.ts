@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
@@ -132,23 +132,31 @@ for (const [how, open, isForRoot = false] of openings)
       await assert.rejects(stat(join(cwd, 'ran')), { code: 'ENOENT' })
     })
 
-test('a configuration that is opened to others while the agent runs is not reloaded', async t => {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = directory.path
-  const config = { ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' } }
-  const file = join(cwd, 'livery.yaml')
-  const write = (...names: readonly string[]) =>
-    writeFile(
-      file,
-      JSON.stringify({ ...config, identities: names.map(name => ({ id: `${WEB}-${name}`, socket: `${name}.sock` })) }),
-    )
-  await write('a')
-  await using agent = new LiveryProcess(['run'], { cwd })
-  await agent.admin()
-  await chmod(file, 0o666)
-  await write('a', 'b')
-  agent.kill('SIGHUP')
-  await agent.line(/not reloaded, the previous configuration stays in force: .*can be written by others/)
-  await assert.rejects(stat(join(cwd, 'b.sock')), { code: 'ENOENT' })
-})
+for (const [how, open] of [
+  ['itself', file => chmod(file, 0o666)],
+  ['with its folder, which it shares,', file => chmod(dirname(file), 0o777)],
+] as const satisfies readonly (readonly [string, (file: string) => Promise<void>])[])
+  test(`a configuration that is opened ${how} to others while the agent runs is not reloaded`, async t => {
+    const directory = await makeDirectory()
+    t.after(() => directory[Symbol.asyncDispose]())
+    const cwd = directory.path
+    const config = { ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' }, sharedFolders: ['.'] }
+    const file = join(cwd, 'livery.yaml')
+    const write = (...names: readonly string[]) =>
+      writeFile(
+        file,
+        JSON.stringify({
+          ...config,
+          identities: names.map(name => ({ id: `${WEB}-${name}`, socket: `${name}.sock` })),
+        }),
+      )
+    await write('a')
+    await using agent = new LiveryProcess(['run'], { cwd })
+    await agent.admin()
+    await open(file)
+    await write('a', 'b')
+    agent.kill('SIGHUP')
+    const outcome = await agent.line(/reloaded/)
+    assert.match(outcome, /not reloaded, the previous configuration stays in force: .*can be written by others/)
+    await assert.rejects(stat(join(cwd, 'b.sock')), { code: 'ENOENT' })
+  })

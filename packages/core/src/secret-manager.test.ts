@@ -478,7 +478,7 @@ test('under an intermediate that ends before its leaf, renewal and withdrawal fo
   assert.equal(bench.served(WEB), item)
   await bench.clock.advance(1)
   assert.equal(bench.served(WEB), undefined)
-  assert.equal(items.at(-1), undefined)
+  assert.deepEqual(items, [undefined])
 })
 
 test('a lifetime of 90 days is renewed once in its window, not before and not in a loop', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { statSync } from 'node:fs'
-import { chmod, writeFile } from 'node:fs/promises'
+import { chmod, chown, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -369,7 +369,13 @@ test('a level that hides warnings needs the token, from a file that only the ope
   await writeFile(tokenFile, `${secret}\n`, { mode: 0o644 })
   assert.equal(await put('silent', secret), 403, 'others can read it')
   await chmod(tokenFile, 0o600)
-  for (const wrong of [undefined, '', 'x', `${secret}x`, secret.slice(1)]) assert.equal(await put('silent', wrong), 403)
+  const wrongs = [undefined, '', 'x', `${secret}x`, secret.slice(1), secret.replace('a', 'b')]
+  for (const wrong of wrongs) assert.equal(await put('silent', wrong), 403)
+  if (process.geteuid?.() === 0) {
+    await chown(tokenFile, 12_345, 12_345)
+    assert.equal(await put('silent', secret), 403, 'it belongs to another user')
+    await chown(tokenFile, 0, 0)
+  }
   assert.deepEqual([bench.level, new Set(events).size], ['info', 5])
   assert.equal(await put('silent', secret), 200)
   assert.equal(bench.level, 'silent')

@@ -87,6 +87,12 @@ test('the tokens of a pod that is gone are forgotten, and another pod of the acc
     isLocal('unauthenticated', /no pod of this node .*If its pods have ended, nothing is to be done/),
   )
   assert.ok(!inspect(tokens, { depth: 9, showHidden: true }).includes('token-'))
+  // As if it had been in memory all the time.
+  server.put(last)
+  await until(() => names().length === 1)
+  const before = watched.asked()
+  await get()
+  assert.equal(watched.asked(), before + 1)
   following[Symbol.dispose]()
 })
 

@@ -359,8 +359,14 @@ test('a command is run after each set, without the environment of the agent; a f
 })
 
 test('a command that does not end is killed after 10 s', async t => {
-  const bench = await Bench.create(t, { reload: { command: ['/bin/sleep', '60'] } })
+  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-command-')))
+  t.after(() => rmSync(base, { recursive: true }))
+  const script = `echo $$ > ${base}/pid; exec sleep 60`
+  const bench = await Bench.create(t, { reload: { command: ['/bin/sh', '-c', script] } })
   bench.start()
+  await bench.until(() => existsSync(join(base, 'pid')), 0)
   await bench.until(() => bench.errors.length > 0, 1_000)
-  assert.match(bench.errors[0] ?? '', /\/bin\/sleep did not end within 10 s and was killed$/)
+  assert.match(bench.errors[0] ?? '', /\/bin\/sh did not end within 10 s and was killed$/)
+  const pid = Number(readFileSync(join(base, 'pid'), 'utf8'))
+  await bench.until(() => !existsSync(`/proc/${pid}`), 0)
 })

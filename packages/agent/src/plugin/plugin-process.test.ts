@@ -1,5 +1,6 @@
 /** A hostile plugin in its own process: each right is refused by name, and the agent is not affected. */
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, readlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
@@ -109,6 +110,32 @@ test('the process of a plugin has no descriptor of the agent', { skip }, async t
   assert.ok(theirs.length > 3 && ours.size > 3)
 })
 
+/** Node closes those below 16 itself, and the shell of POSIX opens none above 9. */
+const noBash = spawnSync('bash', ['-c', 'true']).status === 0 ? false : 'there is no bash'
+
+test('the process of a plugin has no descriptor that the agent was started with', { skip: skip || noBash }, async t => {
+  const directory = await makeDirectory()
+  t.after(() => directory[Symbol.asyncDispose]())
+  const cwd = directory.path
+  await chmod(cwd, 0o755)
+  const secret = join(cwd, 'secret')
+  await writeFile(secret, 'a key', { mode: 0o600 })
+  const onCreate = `context.log.info('pid ' + globalThis.process.pid)`
+  await writePluginModule(cwd, { onCreate, process: { user: NOBODY, url: '' } })
+  const config = {
+    ca: { plugin: './acme.mjs', isolation: 'process', user: NOBODY.uid },
+    identities: [{ id: 'spiffe://cluster.local/a', socket: 'a.sock' }],
+    admin: { address: '127.0.0.1:0' },
+  }
+  await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
+  const launcher = ['bash', '-c', 'exec 20<"$0"; exec "$@"', secret]
+  await using agent = new LiveryProcess(['run'], { cwd, launcher })
+  const [, pid] = /pid (\d+)/.exec(await agent.line(/"msg":".*pid \d+/)) ?? []
+  assert.ok((await descriptors(agent.child.pid ?? 0)).includes(secret), 'the agent was not started with it')
+  const theirs = await descriptors(Number(pid))
+  assert.ok(theirs.length > 3 && !theirs.includes(secret), theirs.join())
+})
+
 /** Writes to the channel below what the agent's own code in the process would write. */
 const RAW = `
   const { writeSync } = await import('node:fs')
@@ -116,16 +143,19 @@ const RAW = `
     for (let at = 0; at < buffer.length; )
       try { at += writeSync(3, buffer, at) } catch (error) { if (error.code !== 'EAGAIN') throw error }
   }
-  const frame = text => {
-    const body = Buffer.from(text)
-    const head = Buffer.alloc(8)
-    head.writeUInt32BE(body.length + 4, 0)
-    head.writeUInt32BE(body.length, 4)
-    return Buffer.concat([head, body])
+  const uint32 = number => {
+    const bytes = Buffer.alloc(4)
+    bytes.writeUInt32BE(number)
+    return bytes
+  }
+  const frame = (text, bytes = '') => {
+    const json = Buffer.from(text)
+    return Buffer.concat([uint32(4 + json.length + bytes.length), uint32(json.length), json, Buffer.from(bytes)])
   }`
 
 const REFUSED: readonly (readonly [what: string, bytes: string, says: RegExp])[] = [
   ['a message of 4 GB', `Buffer.alloc(4, 255)`, /it has 4294967295 bytes, not 4 to 2097152/],
+  ['a message of one byte too many', `uint32(2_097_153)`, /it has 2097153 bytes, not 4 to 2097152/],
   ['what is not JSON', `frame('{')`, /refused: /],
   ['a message of an unknown kind', `frame('{"kind":"x"}')`, /its kind is not one that is known/],
   ['null', `frame('null')`, /its form is not one that is known/],
@@ -142,12 +172,17 @@ const REFUSED: readonly (readonly [what: string, bytes: string, says: RegExp])[]
     `frame('{"kind":"answer","id":1,"value":{"$bytes":1000000000}}')`,
     /names more bytes than it has/,
   ],
+  [
+    'the same bytes twice',
+    `frame('{"kind":"answer","id":1,"value":[{"$bytes":4},{"$bytes":4}]}', 'once')`,
+    /names more bytes than it has/,
+  ],
 ]
 
 for (const [what, bytes, says] of REFUSED)
   test(`a process that sends ${what} is killed, and nothing of it is used`, { skip }, async t => {
     const bench = await setUp(t, PROCESS)
-    const client = await bench.open(t, { onIssue: `${RAW}; raw(${bytes}); await new Promise(() => {})` })
+    const client = await bench.open(t, { onIssue: `${RAW}; raw(${bytes}); for (;;) {}` })
     const request = { identity: 'spiffe://cluster.local/a', ttlSeconds: 60, signal: never, csr: assert.fail } as const
     await assert.rejects(client.issue(request), { code: 'unavailable', message: says })
     assert.match(bench.errors()[0] ?? '', /sent a message that is refused: /)

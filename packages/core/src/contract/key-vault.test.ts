@@ -87,6 +87,7 @@ test('a key that cannot be sealed is wiped all the same', () => {
 
 test('a key shows nothing of itself, however it is printed or serialised', () => {
   const key = new SealedKey(plainKeyVault, Buffer.from(PEM))
-  const texts = [inspect(key, { depth: 9, showHidden: true }), JSON.stringify([key, structuredClone(key)]), `${key}`]
-  for (const text of texts) assert.doesNotMatch(text, /canary|BEGIN|45, ?45/)
+  const shown = [key, structuredClone(key)].map(each => inspect(each, { depth: 9, showHidden: true }))
+  const texts = [...shown, JSON.stringify([key, structuredClone(key)]), `${key}`]
+  for (const text of texts) assert.doesNotMatch(text, /canary|BEGIN|45,\s*45/)
 })

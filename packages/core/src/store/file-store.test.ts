@@ -210,11 +210,15 @@ test('a directory that cannot be made is refused with the reason', async () => {
   )
 })
 
-test('a directory of another user is refused', { skip: !isRoot && 'only root can give files away' }, async () => {
+test('a directory of another user, and one below it, is refused', {
+  skip: !isRoot && 'only root can give files away',
+}, async () => {
   await using restarts = await Restarts.create()
   await makeWith(restarts.directory, 0o700)
   await chown(restarts.directory, OTHER_UID, 0)
-  await assert.rejects(open(restarts.directory), /belongs to uid 65534, and this process runs as 0\. Run: chown 0 /)
+  const refusal = /belongs to uid 65534, and this process runs as 0\. Run: chown 0 /
+  for (const directory of [restarts.directory, join(restarts.directory, 'state')])
+    await assert.rejects(open(directory), refusal)
 })
 
 test('files that others put there are left alone', async () => {

@@ -17,4 +17,6 @@ test('a token that was remembered is in no text, until 64 others have come', () 
 test('a token that is as short as a word is not looked for in texts of others', () => {
   rememberToken('unknown')
   assert.equal(scrub('unknown authority'), 'unknown authority')
+  rememberToken('opaque-8')
+  assert.equal(scrub('opaque-8 is refused'), '[secret] is refused')
 })

@@ -188,28 +188,33 @@ test('a caller gets the files that one of its rules and the socket allow, and no
   })
   const [a, b] = ['file-cert:/etc/a/cert.pem~/etc/a/key.pem', 'file-cert:/etc/b/cert.pem~/etc/b/key.pem']
   const mixed = 'file-cert:/etc/a/cert.pem~/etc/b/key.pem'
+  const below = 'file-cert:/etc/a/below/cert.pem~/etc/a/below/key.pem'
+  const beside = 'file-cert:/etc/a.old/cert.pem~/etc/a.old/key.pem'
   const [onlyA, both] = ['file-cert:/etc/a/*', 'file-cert:/etc/**']
   const allowedOf = (access: SocketAccess) => {
     const permission = new AccessPolicy(access, own, names).admit(caller)
-    return [a, b, mixed].filter(name => permission?.resolve(name, testBudget()).kind !== 'refused')
+    return [a, b, mixed, below, beside].filter(name => permission?.resolve(name, testBudget()).kind !== 'refused')
   }
   const uid = 1001
   assert.deepEqual(allowedOf({ allow: ['spiffe://cluster.local/**'] }), [])
   assert.deepEqual(allowedOf({ allow: [onlyA] }), [a])
   assert.deepEqual(allowedOf({ allow: [onlyA, 'file-cert:/etc/b/*'] }), [a, b])
-  assert.deepEqual(allowedOf({ allow: [both] }), [a, b, mixed])
+  assert.deepEqual(allowedOf({ allow: ['file-cert:/etc/a/**'] }), [a, below])
+  assert.deepEqual(allowedOf({ allow: [both] }), [a, b, mixed, below, beside])
   assert.deepEqual(allowedOf({ allow: [both], callers: [{ uid, allow: [onlyA] }] }), [a])
   assert.deepEqual(allowedOf({ allow: [onlyA], callers: [{ uid, allow: [both] }] }), [a])
   assert.deepEqual(allowedOf({ allow: [both], callers: [{ uid, allow: [WEB] }] }), [])
   assert.deepEqual(allowedOf({ callers: [{ uid, allow: [b] }] }), [b])
   assert.deepEqual(allowedOf({ identity: WEB }), [])
   assert.deepEqual(allowedOf({ identity: WEB, allow: [onlyA] }), [a])
+  assert.deepEqual(allowedOf({ identity: WEB, allow: [onlyA], callers: [{ uid, allow: [both] }] }), [a])
   own.files[Symbol.dispose]()
 })
 
 test('a caller gets what one of its rules and the socket allow', () => {
   const all = ['spiffe://cluster.local/ns/default/sa/*']
   const uid = 1001
+  assert.deepEqual(allowed({}), [])
   assert.deepEqual(allowed({ allow: all, callers: [{ uid, allow: [WEB, OTHER] }] }), ['web'])
   assert.deepEqual(allowed({ allow: all, callers: [{ uid }] }), ['web', 'api'])
   assert.deepEqual(allowed({ callers: [{ uid, allow: [OTHER] }] }), ['db'])
@@ -219,6 +224,7 @@ test('a caller gets what one of its rules and the socket allow', () => {
         { uid, allow: [WEB] },
         { gid: 100, allow: [API] },
         { uid: 0, allow: [OTHER] },
+        { gid: 0, allow: [OTHER] },
       ],
     }),
     ['web', 'api'],

@@ -8,7 +8,7 @@ import { RawPeer } from '../../test/raw-peer.ts'
 import { startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { testAccounts, testBudget } from '../../test/test-budget.ts'
-import { CallerAccount } from './caller-account.ts'
+import { CallerAccount, CallerAccounts } from './caller-account.ts'
 
 const RESOURCE_EXHAUSTED = 8
 
@@ -56,6 +56,18 @@ test('a caller that holds all the connections it can leaves room for another, an
   const client = running.connect().sotw()
   client.ask(WEB)
   assert.deepEqual(namesOf(await client.next()), [WEB])
+})
+
+test('on all sockets together a caller gets half of what the process has, and another one has room', () => {
+  const accounts = new CallerAccounts({ connections: 10, streams: 10, bytes: 2 ** 30 })
+  const account = new CallerAccount('uid 1')
+  const sockets = [testBudget({}, accounts, account), testBudget({}, accounts, account)]
+  const other = testBudget({}, accounts, new CallerAccount('uid 2'))
+  for (const open of ['openConnection', 'openStream'] as const) {
+    const bounds = [1, 2, 3, 4].flatMap(() => sockets.map(budget => budget[open]()))
+    assert.deepEqual(bounds, [...Array(5).fill(undefined), ...Array(3).fill('process')])
+    assert.equal(other[open](), undefined)
+  }
 })
 
 test('names over the budget of their caller end their stream, on any socket, and are free again when it ends', async () => {

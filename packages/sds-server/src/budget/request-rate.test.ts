@@ -58,6 +58,28 @@ test('a caller over its rate waits, on all its sockets together, and gets every 
   assert.ok(!running.events.some(({ kind }) => kind === 'stream-refused' || kind === 'connection-refused'))
 })
 
+test('ACKs are counted as other requests are', async () => {
+  const { caller, readPeerCredentials } = callers()
+  await using running = await startServer({ limits: { perCaller: { requestsPerSecond: 10 } } }, { readPeerCredentials })
+  using peer = new RawPeer(running.path)
+  const stream = peer.open()
+  stream.ask(WEB)
+  const { nonce: responseNonce } = await stream.next()
+  for (let index = 0; index < BURST + 10 - OPENING; index++) stream.send({ resourceNames: [WEB], responseNonce })
+  stream.ask(API)
+  caller.uid = 2
+  using other = running.connect()
+  const victim = other.sotw()
+  for (const answers of [0, 0, 1]) {
+    victim.ask(WEB)
+    await victim.next()
+    await peer.pinged()
+    assert.equal(stream.queued, answers)
+    await running.source.clock.advance(1_000)
+  }
+  assert.deepEqual(namesOf(await stream.next()), [API])
+})
+
 test('a caller that its rate holds back is reported at once, and every 10 s while that lasts; one within its rate is not', async () => {
   const { caller, readPeerCredentials } = callers()
   const limits = { perCaller: { requestsPerSecond: 10 } }

@@ -7,6 +7,7 @@ import {
   copyFileSync,
   linkSync,
   mkdirSync,
+  renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -14,6 +15,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { FileStream, startFileServer, textOf } from '../../test/file-server.ts'
 import { WEB } from '../../test/running-server.ts'
@@ -136,6 +138,25 @@ test('a file that others can write to is refused, and served once they cannot', 
   )
   chmodSync(both, 0o644)
   assert.equal(textOf(certificateOf(await stream.next(), name)), pair.chain.join(''))
+})
+
+test('a link to a file elsewhere in the place of a file that is served is not followed: the pair before stays', async t => {
+  const { server, folder, events, issue } = await startFileServer(t)
+  const [pair, other, next] = [await issue(), await issue(), await issue()]
+  const [both, elsewhere, made] = [join(folder, 'both.pem'), `${folder}.elsewhere`, join(folder, 'new')]
+  const write = ({ key, chain }: typeof pair, path: string) => writeFileSync(path, key + chain.join(''))
+  mkdirSync(folder)
+  write(pair, both)
+  const stream = new FileStream(server, `file-cert:${both}~${both}`)
+  await stream.expect(pair)
+  write(other, elsewhere)
+  symlinkSync(elsewhere, made)
+  renameSync(made, both)
+  while (events.length === 1) await nextTurn()
+  assert.match(JSON.stringify(events[1]), /"files-unusable".*it leads to \S+\.elsewhere, which is in no folder of/)
+  write(next, made)
+  renameSync(made, both)
+  await stream.expect(next)
 })
 
 const NOBODY = { uid: 65_534, gid: 65_534 }
