@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile, rename, stat, writeFile } from 'node:fs/promises'
-import { connect, createServer, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
@@ -235,16 +235,21 @@ for (const when of [/another agent takes over: it gets the store/, /another agen
     while (!(await fetch(`http://${admin}/healthz/ready`).catch(() => undefined))?.ok);
   })
 
-test('a process on the admin and the health address keeps no successor from taking over, and gets in the way of no later one', async () => {
+test('a process on the admin and the health address keeps no successor from taking over, and gets in the way of no later one', async t => {
   await using directory = await makeDirectory()
   const cwd = directory.path
-  const health = `127.0.0.1:${await freePort()}`
-  const { socket, admin } = await configure(cwd, { health: { address: health } })
-  const squatters = [admin, health].map(address => createServer().listen(Number(address.split(':')[1]), '127.0.0.1'))
+  const squatters = [createServer(), createServer()].map(squatter => squatter.listen(0, '127.0.0.1'))
+  t.after(() => squatters.map(squatter => squatter.close()))
   await Promise.all(squatters.map(squatter => once(squatter, 'listening')))
+  const [admin = '', health] = squatters.map(squatter => `127.0.0.1:${(squatter.address() as AddressInfo).port}`)
+  const { socket } = await configure(cwd, {
+    admin: { address: admin, tokenFile: 'admin-token' },
+    health: { address: health },
+  })
   const first = start(cwd, [])
   await using agents = new AsyncDisposableStack()
   agents.use(first)
+  await first.line(/"msg":"livery .* serves/)
   await first.lines(/"event":"issued"/, NAMES.length)
   const before = await serialsOf(socket)
   let owner = first
