@@ -26,7 +26,6 @@ export interface RootLifecycleOptions {
   readonly record: (name: string, event: SecretEvent) => void
   /** Called when the roots of a bundle have changed, with the new ones in force. */
   readonly onPublished: (bundle: TrustBundle) => void
-  /** Called when a client has accepted a certificate, or rejected it for `reason`. */
   /** Called when leaves under a root that was announced may be served. */
   readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
 }

@@ -13,9 +13,9 @@ export type AcceptWaiting = (
   most: number,
 ) => { readonly descriptors: readonly number[]; readonly error?: string }
 
-/** Between two looks at the time. */
+/** Connections that are accepted between two looks at the time. */
 const ACCEPTED_TOGETHER = 64
-/** In one turn of the event loop: about as long as what else is done in it under a flood. */
+/** The most time that accepting takes in one turn of the event loop: about as much as the rest of it takes under a flood. */
 const ACCEPT_MS = 16
 const FAILURE_INTERVAL_MS = 10_000
 const SHORTAGES: Readonly<Record<string, { readonly cause: string; readonly remedy: string }>> = {

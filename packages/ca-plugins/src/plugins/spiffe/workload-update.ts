@@ -18,7 +18,7 @@ import { isWithinBounds, MAX_PARTS } from './message-bounds.ts'
 const MAX_CHAIN = 10
 /** As in SPIRE; a longer one is left out. */
 const MAX_HINT = 1_024
-/** Of one message: four for each identity. */
+/** Certificates in one message: four for each identity. */
 const MAX_CERTIFICATES = 20_000
 /** The fields with the identities and the bundles: https://github.com/spiffe/spiffe/blob/main/standards/workloadapi.proto */
 const SVIDS = 1
@@ -26,7 +26,7 @@ const BUNDLES = 2
 
 /** One identity's. */
 export interface Svid {
-  /** DER, leaf first, no root: of thousands a few become PEM. */
+  /** DER, leaf first, no root: only those that are asked for become PEM. */
   readonly chain: readonly Buffer[]
   /** PKCS#8, DER. Wiped with the update that it is in. */
   readonly privateKey: SealedKey
@@ -165,7 +165,7 @@ interface ReadLimits {
 /** One root more than core takes, so that core sees that the list is too long. */
 const ROOTS: ReadLimits = { most: MAX_ROOTS + 1, mostBytes: MAX_ROOTS_LENGTH }
 
-/** Of one message. */
+/** Reads the certificates of one message, and counts them. */
 class CertificateReader {
   readonly #answer: Answer
   #count = 0
