@@ -13,13 +13,6 @@ interface FloodPlan {
   readonly uid: number
 }
 
-export interface FloodResult {
-  readonly flood: string
-  readonly connections: number
-  /** Resident memory, the highest during the flood over the one before it, MB. */
-  readonly grownMB: number
-}
-
 export const FLOOD_BYTES = 25_000_000
 const CONNECTIONS = [8, 128, 400]
 const FIRST_UID = 61_000
@@ -31,35 +24,26 @@ export const FLOOD_PLANS: readonly FloodPlan[] = CONNECTIONS.flatMap(connections
   FLOODS.map(({ name }) => ({ flood: name, connections })),
 ).map((plan, index) => ({ ...plan, uid: FIRST_UID + index }))
 
-/** `begin` hears of each flood before it begins. */
-export async function floodAgent(
-  agent: { readonly pid: number; readonly socket: string },
-  begin: (name: string) => void,
-): Promise<readonly FloodResult[]> {
-  const results: FloodResult[] = []
-  for (const plan of FLOOD_PLANS) {
-    await writeFile(`/proc/${agent.pid}/clear_refs`, '5')
-    const before = await memoryMB(agent.pid, 'VmRSS')
-    begin(describeFlood(plan))
-    await floodOnce(agent.socket, plan)
-    results.push({ ...plan, grownMB: (await memoryMB(agent.pid, 'VmHWM')) - before })
-  }
-  return results
-}
-
-export function describeFlood({ flood, connections }: Pick<FloodPlan, 'flood' | 'connections'>): string {
+export function describeFlood({ flood, connections }: FloodPlan): string {
   return `${flood}, ${connections} connections`
 }
 
-async function floodOnce(socket: string, { uid, flood, connections }: FloodPlan): Promise<void> {
+/** Resolves with the growth of the agent's resident memory: the highest during the flood over the one before it, MB. */
+export async function floodAgent(
+  agent: { readonly pid: number; readonly socket: string },
+  { uid, flood, connections }: FloodPlan,
+): Promise<number> {
+  await writeFile(`/proc/${agent.pid}/clear_refs`, '5')
+  const before = await memoryMB(agent.pid, 'VmRSS')
   const flooder = fork(new URL('flooder.ts', import.meta.url), { execArgv: process.execArgv })
-  flooder.send({ socket, uid, flood, connections, bytes: FLOOD_BYTES } satisfies FloodOrder)
+  flooder.send({ socket: agent.socket, uid, flood, connections, bytes: FLOOD_BYTES } satisfies FloodOrder)
   await once(flooder, 'message')
   await sleep(EACH_MS)
   const ended = once(flooder, 'exit')
   flooder.kill('SIGKILL')
   await ended
   await sleep(PAUSE_MS)
+  return (await memoryMB(agent.pid, 'VmHWM')) - before
 }
 
 /** A field of proc_pid_status(5). */

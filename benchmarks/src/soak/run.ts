@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Workdir } from '../peers/workdir.ts'
 import type { AttackOrder, AttackReport } from './attacker.ts'
 import type { ClientOrder, ClientReport } from './client.ts'
-import { describeFlood, type FloodResult, floodAgent } from './floods.ts'
+import { describeFlood, FLOOD_PLANS, floodAgent } from './floods.ts'
 import type { SoakOptions } from './options.ts'
 import {
   type AgentProcess,
@@ -16,7 +16,7 @@ import {
   startCA,
   usageOf,
 } from './processes.ts'
-import type { Observed, Sample } from './verdict.ts'
+import type { FloodSummary, Observed, Sample } from './verdict.ts'
 
 const SAMPLE_EVERY_MS = 10_000
 /** A machine that has other things to do needs a while for ten thousand certificates. */
@@ -83,7 +83,7 @@ class Gathered implements Disposable {
   attack: string | undefined
   /** Milliseconds, by attack. */
   readonly #answerTimes = new Map<string, number[]>()
-  #floods: Observed['floods'] = []
+  readonly #floods: FloodSummary[] = []
   readonly #client: ChildProcess
   readonly #options: SoakOptions
   readonly #failures: string[] = []
@@ -122,18 +122,17 @@ class Gathered implements Disposable {
   }
 
   async flood(agent: AgentProcess, say: (line: string) => void): Promise<void> {
-    const results = await floodAgent(agent, name => {
+    for (const plan of FLOOD_PLANS) {
+      const name = describeFlood(plan)
       this.attack = name
-      say(`flood: ${name}`)
-    })
+      const grownMB = await floodAgent(agent, plan)
+      const answered = summarize(this.#answerTimes).find(({ attack }) => attack === name)
+      if (answered) this.#floods.push({ ...answered, grownMB })
+      else this.fail(`under the flood ${name} there was no answer`)
+      say(`flood: ${name}: longest answer ${answered?.mostMs.toFixed(0)} ms, ${grownMB.toFixed(0)} MB`)
+    }
     this.attack = undefined
-    const answers = new Map(summarize(this.#answerTimes).map(summary => [summary.attack, summary]))
     this.#answerTimes.clear()
-    this.#floods = results.flatMap((result: FloodResult) => {
-      const answered = answers.get(describeFlood(result))
-      return answered ? { ...answered, grownMB: result.grownMB } : []
-    })
-    if (this.#floods.length < results.length) this.fail('under a flood there was no answer')
   }
 
   observed(): Observed {
