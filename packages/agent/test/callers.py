@@ -64,20 +64,6 @@ def renamed(path, count, group, name):
     return {"attempts": count, "served": served}
 
 
-def trespass(user, paths):
-    """Another user of the node tries sockets that are not for it."""
-    os.setgroups([])
-    os.setgid(user)
-    os.setuid(user)
-    served = 0
-    for path in paths:
-        try:
-            served += is_served(connect(path))
-        except PermissionError:
-            pass
-    return {"attempts": len(paths), "served": served}
-
-
 def handed_on(path, count):
     """Each connection is opened by a process that ends at once, and used by this one."""
     served = 0
@@ -211,7 +197,6 @@ COMMANDS = {
     "renamed": lambda path, count, group, name: renamed(path, int(count), group, name),
     "handed-on": lambda path, count: handed_on(path, int(count)),
     "reused-while-stopped": lambda path, group, server, count: reused_while_stopped(path, group, int(server), int(count)),
-    "trespass": lambda user, *paths: trespass(int(user), paths),
     "several": lambda *lines: [run(*json.loads(line)) for line in lines],
     "reused": reused,
     "passed": passed,

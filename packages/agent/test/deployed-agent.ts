@@ -1,12 +1,13 @@
-/** The agent of a manifest in deploy: its objects at the real API server that LIVERY_KUBE names, its pod as kubelet starts it, in its mounts and with its rights. */
+/** The agent of a manifest in deploy: its objects at the real API server that LIVERY_KUBE names, its pod as kubelet starts it, in its control group and mounts and with its rights. */
 import assert from 'node:assert/strict'
 import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { ControlGroups, groupPath } from './control-groups.ts'
 import { get, until } from './envoy-bench.ts'
 import type { KubeAdmin } from './kube-admin.ts'
-import { asUser, withFile, withFolder } from './launchers.ts'
+import { asUser, inGroup, withFile, withFolder } from './launchers.ts'
 import { LiveryProcess, makeDirectory } from './livery-process.ts'
 
 const NAMESPACE = 'livery-system'
@@ -72,11 +73,13 @@ export class DeployedAgent implements AsyncDisposable {
   readonly #process: LiveryProcess
   /** What the pods of the node mount. */
   readonly #runFolder: string
+  readonly #groups: ControlGroups
   readonly #stack: AsyncDisposableStack
 
-  private constructor(process: LiveryProcess, runFolder: string, stack: AsyncDisposableStack) {
+  private constructor(process: LiveryProcess, runFolder: string, groups: ControlGroups, stack: AsyncDisposableStack) {
     this.#process = process
     this.#runFolder = runFolder
+    this.#groups = groups
     this.#stack = stack
   }
 
@@ -85,6 +88,7 @@ export class DeployedAgent implements AsyncDisposable {
     await using starting = new AsyncDisposableStack()
     const { path: folder } = starting.use(await makeDirectory())
     await chmod(folder, 0o755)
+    const groups = starting.use(new ControlGroups())
     const objects = objectsOf(options)
     await apply(options, objects, starting)
     const daemonSet = find(objects, 'DaemonSet')
@@ -97,6 +101,7 @@ export class DeployedAgent implements AsyncDisposable {
     await writeFile(file, moved(text, options, healthPort))
     const mounts = new MountedVolumes(options, pod, folder)
     const launcher = [
+      ...inGroup(groups.make(groupPath(pod.metadata.uid))),
       ...(await mounts.lay()),
       ...asUser(
         spec.securityContext.runAsUser,
@@ -116,7 +121,7 @@ export class DeployedAgent implements AsyncDisposable {
       await until(`${httpGet.path} is well`, async () => {
         return (await get(healthPort, httpGet.path)).status === 200 || undefined
       })
-    return new DeployedAgent(process, join(folder, 'run'), starting.move())
+    return new DeployedAgent(process, join(folder, 'run'), groups, starting.move())
   }
 
   /** A line of its log with this part. Rejects with what the agent says in its place: a peer that refuses it is asked without end. */
@@ -127,9 +132,14 @@ export class DeployedAgent implements AsyncDisposable {
     })
   }
 
-  /** The socket of a pod, seen from outside of the agent's mounts. */
-  socketOf(uid: string, name: string): string {
-    return join(this.#runFolder, 'pods', uid, name)
+  /** The control group of a pod of the node, made on demand. */
+  groupOf(uid: string): string {
+    return this.#groups.make(groupPath(uid))
+  }
+
+  /** The socket that pods share, seen from outside of the agent's mounts. */
+  socket(name: string): string {
+    return join(this.#runFolder, 'pods', name)
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -1,7 +1,6 @@
 /** Each file in deploy against the peer that it names: the real API server (LIVERY_KUBE), istiod (LIVERY_PEERS), Envoy. What cannot run is skipped. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -13,9 +12,9 @@ import { DeployedAgent, type DeployedAgentOptions } from './deployed-agent.ts'
 import { ENVOY, noEnvoy } from './envoy-bench.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
 import { KubeNodes } from './kube-nodes.ts'
-import { noMounts } from './launchers.ts'
+import { StartedPod } from './pod-process.ts'
 import { Istiod, noIstiod } from './real-istiod.ts'
-import { fetchSecrets } from './sds-client.ts'
+import { noSharedNode } from './shared-node.ts'
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url))
 const MANIFESTS = 'deploy/kubernetes'
@@ -40,12 +39,12 @@ type Deployed = Pick<DeployedAgentOptions, 'manifest'> & Partial<DeployedAgentOp
 const TRIALS: readonly Trial[] = [
   {
     file: `${MANIFESTS}/trial.yaml`,
-    skip: noKube || noMounts,
+    skip: noKube || noSharedNode,
     prepare: async () => ({ manifest: read(`${MANIFESTS}/trial.yaml`) }),
   },
   {
     file: `${MANIFESTS}/kubernetes-csr.yaml`,
-    skip: noKube || noMounts,
+    skip: noKube || noSharedNode,
     async prepare(t) {
       const manifest = read(`${MANIFESTS}/kubernetes-csr.yaml`)
       await startSigner(t, manifest)
@@ -54,7 +53,7 @@ const TRIALS: readonly Trial[] = [
   },
   {
     file: `${MANIFESTS}/istiod.yaml`,
-    skip: noIstiod || noMounts,
+    skip: noIstiod || noSharedNode,
     async prepare(t, namespace) {
       const manifest = read(`${MANIFESTS}/istiod.yaml`)
       return { manifest, peer: await startIstiod(t, namespace, accountIn(manifest)) }
@@ -63,7 +62,7 @@ const TRIALS: readonly Trial[] = [
   {
     file: `${MANIFESTS}/istiod.yaml`,
     how: 'with the tokens of the pods, for an istiod that trusts no account',
-    skip: noIstiod || noMounts,
+    skip: noIstiod || noSharedNode,
     async prepare(t, namespace) {
       const credentials = 'credentials: { source: workload-token, audience: istio-ca }'
       const manifest = replaced(read(`${MANIFESTS}/istiod.yaml`), 'impersonate: true', credentials)
@@ -72,7 +71,7 @@ const TRIALS: readonly Trial[] = [
   },
   {
     file: 'deploy/kubernetes-node.yaml',
-    skip: noIstiod || noMounts,
+    skip: noIstiod || noSharedNode,
     async prepare(t, namespace) {
       const manifest = read(`${MANIFESTS}/istiod.yaml`)
       const peer = await startIstiod(t, namespace, accountIn(manifest))
@@ -82,7 +81,7 @@ const TRIALS: readonly Trial[] = [
   {
     file: 'docs/istio.md',
     how: 'one agent per node',
-    skip: noIstiod || noMounts,
+    skip: noIstiod || noSharedNode,
     socketName: 'livery',
     async prepare(t, namespace) {
       const [, text = ''] = /```yaml\n( *profile: istio\n *kubernetes:[\s\S]*?)```/.exec(read('docs/istio.md')) ?? []
@@ -111,9 +110,9 @@ for (const { file, how, skip, prepare, socketName = 'socket' } of TRIALS) {
     const issued = await agent.logged(`"event":"issued","resource":"${identity}"`)
     const known = await agent.logged('"event":"pod-added"')
     t.diagnostic(`${timeOf(issued) - timeOf(known)} ms from the pod's event to its certificate`)
-    const [secret, roots] = await fetchSecrets(agent.socketOf(uid, socketName), ['default', 'ROOTCA'])
-    assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${identity}`)
-    assert.match(roots?.trustedCa ?? '', /BEGIN CERTIFICATE/)
+    await using pod = await StartedPod.start(agent.groupOf(uid))
+    const answer = await pod.ask(agent.socket(socketName), 'default', 'ROOTCA')
+    assert.deepEqual(answer, { identities: { default: identity, ROOTCA: 'roots' } })
   })
 }
 

@@ -1,18 +1,15 @@
-/** The pods of a node in which an Envoy runs, in the control group and as the user of its pod; half of them mount their folder, the others share a socket. */
+/** The pods of a node in which an Envoy runs, in the control group and as the user of its pod, at the socket that they share. */
 import assert from 'node:assert/strict'
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import type { Envoy } from './envoy-bench.ts'
 import { type MeshMember, type MeshTraffic, startMember } from './envoy-mesh.ts'
-import { asUser, inGroup, withFolder } from './launchers.ts'
+import { asUser, inGroup } from './launchers.ts'
 import type { NodePod, PodNode } from './pod-node.ts'
 
 /** Envoy's user in Istio's sidecar. */
-export const PROXY = 1_337
+const PROXY = 1_337
 
 interface Member extends MeshMember {
   readonly account: string
-  readonly hasFolder: boolean
   readonly delta: boolean
 }
 
@@ -36,8 +33,7 @@ export class EnvoyPods implements AsyncDisposable {
       address: `127.${1 + (pid % 254)}.${(pid >> 8) % 256}.${index + 1}`,
       identity: node.identityOf(account),
       account,
-      hasFolder: index % 2 === 1,
-      delta: index % 4 >= 2,
+      delta: index % 2 === 1,
     }))
   }
 
@@ -88,18 +84,13 @@ export class EnvoyPods implements AsyncDisposable {
 
   async #start(member: Member): Promise<void> {
     const node = this.#node
-    const { name, account, hasFolder, delta } = member
+    const { name, account, delta } = member
     const pod = await node.createPod(name, account)
-    const [folder, mounted] = [node.folderOf(pod), join(node.folder, `mounted-${pod.uid}`)]
-    // As kubelet does for a subPathExpr: it may come before the agent.
-    if (hasFolder) mkdirSync(folder, { recursive: true, mode: 0o700 })
-    const mounts = hasFolder ? withFolder(folder, mounted) : []
-    const launcher = [...inGroup(node.groupOf(pod)), ...mounts, ...asUser(PROXY)]
-    const socket = hasFolder ? join(mounted, 'socket') : node.socket
+    const launcher = [...inGroup(node.groupOf(pod)), ...asUser(PROXY)]
     const peers = this.members.filter(peer => peer !== member)
     this.#running.set(member, {
       pod,
-      envoy: await startMember(node.folder, member, peers, { socket, delta, launcher }),
+      envoy: await startMember(node.folder, member, peers, { socket: node.socket, delta, launcher }),
     })
   }
 }

@@ -89,7 +89,6 @@ const EVERYTHING = {
   },
   storeDirectory: '/run/livery-store',
   caToken: { audience: 'istio-ca' },
-  hostPID: true,
   hostNetwork: true,
   image: { digest: `sha256:${'0'.repeat(64)}` },
   imagePullSecrets: [{ name: 'registry' }],
@@ -105,7 +104,6 @@ const EVERYTHING = {
   podMonitor: { enabled: true, labels: { release: 'prometheus' } },
   prometheusRule: { enabled: true, labels: { release: 'prometheus' } },
   user: 0,
-  csiDriver: { enabled: true, registrarImage: 'example/node-driver-registrar:v2' },
 }
 
 /** The paths of all values, those of a mapping in place of the mapping. */
@@ -168,17 +166,17 @@ test('the plain manifests are what the chart makes', { skip }, () => {
   assert.deepEqual([status, stderr], [0, ''])
 })
 
-test('the pod has a read-only root, no capability but the two, and no token that it does not need', { skip }, () => {
+test('the pod has a read-only root, one capability, and no token that it does not need', { skip }, () => {
   for (const example of EXAMPLES) {
     const { spec } = Object(only('DaemonSet', render(example)).spec).template
-    assert.deepEqual([spec.hostPID, spec.hostNetwork, spec.priorityClassName], [false, false, 'system-node-critical'])
+    assert.deepEqual([spec.hostPID, spec.hostNetwork, spec.priorityClassName], [true, false, 'system-node-critical'])
     const { seccompProfile, runAsNonRoot, runAsUser } = spec.securityContext
     assert.deepEqual([seccompProfile.type, runAsNonRoot, runAsUser], ['RuntimeDefault', true, 15_100])
     const [container] = spec.containers
     assert.deepEqual(container.securityContext, {
       allowPrivilegeEscalation: false,
       readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'], add: ['CHOWN', 'DAC_OVERRIDE'] },
+      capabilities: { drop: ['ALL'], add: ['DAC_OVERRIDE'] },
     })
     const writable = container.volumeMounts.filter((mount: { readonly readOnly?: boolean }) => mount.readOnly !== true)
     assert.deepEqual(writable, [{ name: 'run', mountPath: '/run/livery' }])
@@ -229,17 +227,6 @@ for (const [what, values, rules] of [
     )
   })
 
-test('with the CSI driver the agent mounts where kubelet sees it, and kubelet knows the socket', { skip }, () => {
-  const objects = render(EVERYTHING)
-  const daemonSet = stringify(only('DaemonSet', objects))
-  for (const part of ['privileged: true', 'mountPropagation: Bidirectional', 'image: example/node-driver-registrar:v2'])
-    assert.ok(daemonSet.includes(part), part)
-  const socket = '/var/lib/kubelet/plugins/csi.livery.dev/csi.sock'
-  assert.ok(daemonSet.includes(`--kubelet-registration-path=${socket}`))
-  assert.ok(stringify(only('ConfigMap', objects)).includes(`socket: ${socket}`))
-  assert.ok(!stringify(render({ config: TRIAL })).includes('privileged'))
-})
-
 test('the rules for Prometheus are installed as they are, and only when they are wanted', { skip }, () => {
   const rules = parse(readFileSync(join(repository, 'deploy/prometheus/livery.rules.yaml'), 'utf8'))
   assert.deepEqual(only('PrometheusRule', render(EVERYTHING)).spec, rules)
@@ -263,9 +250,8 @@ for (const [values, says] of [
   [{ storeDirectory: '/s' }, /config\.store\.directory is "" and storeDirectory "\/s"/],
   [{ storeDirectory: 's' }, /storeDirectory/],
   [{ capabilities: ['SYS_ADMIN'] }, /capabilities/],
-  [{ csiDriver: { enabld: true } }, /enabld/],
-  [{ config: TRIAL, csiDriver: { enabled: true } }, /needs user: 0, and user is 15100/],
-  [{ config: TRIAL, user: 0, csiDriver: { enabled: true } }, /registrarImage is missing/],
+  [{ networkPolicy: { enabld: true } }, /enabld/],
+  [{ hostPID: false }, /\/run\/livery\/pods\/socket identifies pods, which needs hostPID: true/],
 ] as const)
   test(`helm refuses ${JSON.stringify(values)}`, { skip }, () => {
     const { status, stderr } = helm('template', values, 'livery')

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, shellEnvironment } from './command.ts'
+import { inGroup } from './launchers.ts'
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url))
 const DOCKERFILE = readFileSync(join(repository, 'Dockerfile'), 'utf8')
@@ -23,6 +24,8 @@ export interface Container {
   readonly capabilities?: readonly string[]
   readonly volumes: readonly Volume[]
   readonly environment?: Readonly<Record<string, string>>
+  /** The control group of its pod, which then has `hostPID`. Default: that of the test, and processes of its own. */
+  readonly group?: string
 }
 
 /** Why no image can be laid out and run here, or `false`. */
@@ -61,7 +64,7 @@ export class ImageRoot implements Disposable {
   }
 
   /** Runs a command as a container runtime does: `/` read-only, the user of the image, no new privileges. */
-  run({ command, capabilities = [], volumes, environment = {} }: Container): Command {
+  run({ command, capabilities = [], volumes, environment = {}, group }: Container): Command {
     const granted = ['-all', ...capabilities.map(name => `+${name.toLowerCase()}`)].join()
     const user = [`--reuid=${this.uid}`, `--regid=${this.uid}`, '--clear-groups', '--no-new-privs']
     const sets = [`--inh-caps=${granted}`, `--ambient-caps=${granted}`, `--bounding-set=${granted}`]
@@ -71,11 +74,10 @@ export class ImageRoot implements Disposable {
     const script = `${this.#mounts(volumes)} exec "$@"`
     // chroot is looked for in the PATH, too.
     const clean = ['env', '-i', ...variables, ...own, 'PATH=/usr/sbin:/usr/bin:/bin']
-    const namespaces = ['--mount', '--pid', '--fork', '--kill-child']
-    return new Command('unshare', [...namespaces, 'sh', '-e', '-c', script, 'sh', ...clean, ...inside], {
-      cwd: '/',
-      env: shellEnvironment(),
-    })
+    const namespaces = ['--mount', ...(group === undefined ? ['--pid'] : []), '--fork', '--kill-child']
+    const inNamespaces = ['unshare', ...namespaces, 'sh', '-e', '-c', script, 'sh', ...clean, ...inside]
+    const [first = '', ...rest] = [...(group === undefined ? [] : inGroup(group)), ...inNamespaces]
+    return new Command(first, rest, { cwd: '/', env: shellEnvironment() })
   }
 
   async outputOf(container: Container): Promise<string> {

@@ -4,15 +4,16 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { X509Certificate } from 'node:crypto'
-import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { randomUUID } from 'node:crypto'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
 import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { ControlGroups, groupPath, noControlGroups } from './control-groups.ts'
 import { ImageRoot, noImage, type Volume } from './image-root.ts'
-import { fetchSecrets } from './sds-client.ts'
+import { StartedPod } from './pod-process.ts'
 
 const repository = fileURLToPath(new URL('../../..', import.meta.url))
 const KUBECONFIG = process.env['LIVERY_KUBE'] ?? ''
@@ -27,6 +28,7 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const tools = ['helm', 'kubectl'].filter(tool => spawnSync(tool, ['--help']).status !== 0)
 const skip =
   noImage ||
+  noControlGroups ||
   (tools.length > 0 && `no ${tools.join(' and ')} on PATH`) ||
   (KUBECONFIG === '' && 'LIVERY_KUBE names no kubeconfig of a cluster-admin at an API server for tests')
 
@@ -152,7 +154,10 @@ test('the page leads from helm install to the first certificate of a pod', { ski
   ]
   const { hostname, port } = cluster.server
   const environment = { NODE_NAME: NODE, KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port }
+  assert.equal(spec.hostPID, true)
+  await using groups = new ControlGroups()
   await using agent = image.run({
+    group: groups.make(groupPath(randomUUID())),
     command: [...container.command, '--admin', 'unix:/run/livery/admin.sock'],
     capabilities: container.securityContext.capabilities.add,
     volumes,
@@ -164,15 +169,11 @@ test('the page leads from helm install to the first certificate of a pod', { ski
 
   cluster.runSection('The first certificate')
   const pod = cluster.object('pod', 'web', 'default')
-  const folder = join(run, 'pods', pod.metadata.uid)
-  // As kubelet makes it where it is quicker than the agent: for root, with the mode of the folder above.
-  mkdirSync(folder, { mode: statSync(join(run, 'pods')).mode })
   cluster.bind('web', NODE)
   await agent.line(/"event":"issued","resource":"spiffe:\/\/cluster\.local\/ns\/default\/sa\/web"/)
-  const socket = join(folder, 'socket')
-  const [secret, roots] = await fetchSecrets(socket, ['default', 'ROOTCA'])
-  assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${WEB}`)
-  assert.match(roots?.trustedCa ?? '', /BEGIN CERTIFICATE/)
+  await using web = await StartedPod.start(groups.make(groupPath(pod.metadata.uid)))
+  const answer = await web.ask(join(run, 'pods/socket'), 'default', 'ROOTCA')
+  assert.deepEqual(answer, { identities: { default: WEB, ROOTCA: 'roots' } })
   const inside = commandsOf('The first certificate').flatMap(command => / -- (livery .*)$/.exec(command)?.[1] ?? [])
   assert.equal(inside.length, 2)
   for (const command of inside) {

@@ -1,6 +1,6 @@
 /** A node with pods at a real API server and in real control groups, and on it the agent as the DaemonSet of deploy/kubernetes runs it. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseAllDocuments } from 'yaml'
@@ -60,7 +60,7 @@ export class PodNode implements AsyncDisposable {
     const config = {
       ttl: '60s',
       ca: { plugin: 'embedded', directory: 'ca' },
-      kubernetes: { sockets: { root: join(path, 'pods') } },
+      kubernetes: {},
       sockets: [{ path: 'sds.sock', mode: '0666', identify: 'kubernetes' }],
       store: { directory: 'store' },
       removal: { grace: '2s' },
@@ -106,14 +106,11 @@ export class PodNode implements AsyncDisposable {
     return this.groups.make(groupPath(uid))
   }
 
-  folderOf({ uid }: NodePod): string {
-    return join(this.folder, 'pods', uid)
-  }
-
-  /** Resolves when the agent has ended what it does for a pod. */
-  async gone(pod: NodePod): Promise<void> {
-    const look = async () => !existsSync(this.folderOf(pod)) || undefined
-    await until(`the folder of ${pod.name} (${pod.uid}) is removed`, look, PATIENCE_MS)
+  /** Resolves when the agent that serves knows that a pod has ended. */
+  async gone({ name, uid }: NodePod): Promise<void> {
+    const removed = new RegExp(`"event":"pod-removed".*"podUid":"${uid}"`)
+    const look = async () => removed.test(this.log) || undefined
+    await until(`the agent knows that ${name} (${uid}) is gone`, look, PATIENCE_MS)
   }
 
   /** Another agent takes over from this one, which then ends as kubelet ends it. */

@@ -1,7 +1,7 @@
 /** The program with tokens of pods: `livery ca` signs for the service account of each token, as the API server reviews it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { identityWhenServed, startOnNode } from './kubernetes-node.ts'
+import { served, startOnNode } from './kubernetes-node.ts'
 import { noMounts as skip } from './launchers.ts'
 import { podResource } from './pod-api-server.ts'
 
@@ -10,7 +10,7 @@ const AUDIENCE = 'istio-ca'
 test('each pod gets its certificate by the token of its own service account, which the API server reviews for the CA', {
   skip,
 }, async t => {
-  const { server, launch, configure, start, socketOf } = await startOnNode(t)
+  const { server, launch, configure, start, socket } = await startOnNode(t)
   const review = ['--token-review', 'in-cluster', '--audience', AUDIENCE]
   const ca = launch('ca', '--listen', '127.0.0.1:0', ...review, '--dir', 'ca')
   const { address }: { readonly address: string } = JSON.parse(await ca.line(/"msg":"CA of cluster\.local on /))
@@ -25,11 +25,7 @@ test('each pod gets its certificate by the token of its own service account, whi
       ? { body: JSON.stringify({ spec: { expirationSeconds: 3_600 }, status: { token: 'token-1.of-default.forged' } }) }
       : undefined
   const agent = start()
-  for (const { metadata } of [web, api])
-    assert.equal(
-      await identityWhenServed(socketOf(metadata.uid)),
-      `URI:spiffe://cluster.local/ns/default/sa/${metadata.name}`,
-    )
+  for (const { metadata } of [web, api]) await served(socket, metadata.name)
   const count = (verb: string) => server.calls.filter(call => call.verb === verb).length
   assert.deepEqual([count('token'), count('review')], [2, 2])
 
@@ -43,9 +39,8 @@ test('each pod gets its certificate by the token of its own service account, whi
   // Made again, as by a StatefulSet: its token is bound to the pod that is there.
   server.delete(web)
   await agent.line(/"event":"pod-removed".*"pod":"default\/web"/)
-  const again = podResource({ name: 'web', serviceAccount: 'web' })
-  server.put(again)
-  assert.equal(await identityWhenServed(socketOf(again.metadata.uid)), 'URI:spiffe://cluster.local/ns/default/sa/web')
+  server.put(podResource({ name: 'web', serviceAccount: 'web' }))
+  await served(socket, 'web')
   assert.doesNotMatch(agent.stderr + ca.stderr, /token-\d+\.of-default/)
 })
 

@@ -184,8 +184,8 @@ export class SdsSocket {
 
   /** With the rules that are in force. */
   get config(): SocketConfig {
-    const { path, mode, owner, group, folderMode, limits, workloadApi } = this.#config
-    return { path, mode, owner, group, folderMode, workloadApi, ...(limits && { limits }), ...this.#access }
+    const { path, mode, owner, group, limits, workloadApi } = this.#config
+    return { path, mode, owner, group, workloadApi, ...(limits && { limits }), ...this.#access }
   }
 
   /** Why it is `waiting`. */

@@ -62,11 +62,6 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* The folder of the CSI driver's socket on the node. */}}
-{{- define "livery.csiFolder" -}}
-{{ .Values.csiDriver.kubeletRoot }}/plugins/csi.livery.dev
-{{- end -}}
-
 {{/* Refuses values that the schema cannot compare. */}}
 {{- define "livery.check" -}}
 {{- $config := .Values.config -}}
@@ -88,15 +83,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if ne $store .Values.storeDirectory -}}
 {{- fail (printf "config.store.directory is %q and storeDirectory %q: set both to one folder of the node, since the root of the container is read-only, or neither" $store .Values.storeDirectory) -}}
 {{- end -}}
-{{- if .Values.csiDriver.enabled -}}
-{{- if ne (int .Values.user) 0 -}}
-{{- fail (printf "csiDriver.enabled needs user: 0, and user is %v: only root may mount" .Values.user) -}}
+{{- if not .Values.hostPID -}}
+{{- range default list $config.sockets -}}
+{{- if and (kindIs "map" .) .identify -}}
+{{- fail (printf "config.sockets: %v identifies pods, which needs hostPID: true" .path) -}}
 {{- end -}}
-{{- if not .Values.csiDriver.registrarImage -}}
-{{- fail "csiDriver.registrarImage is missing: write the image of node-driver-registrar, which announces the driver to kubelet" -}}
-{{- end -}}
-{{- if not (kindIs "map" $config.kubernetes) -}}
-{{- fail "csiDriver.enabled needs config.kubernetes, whose pods get volumes: write at least config.kubernetes: {}" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

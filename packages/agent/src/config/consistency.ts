@@ -21,7 +21,7 @@ export function checkTogether(
     ...checkIdentify(settings, at),
     ...checkFederated(settings, at),
     ...checkFileNames(settings, at),
-    ...checkKubernetes(settings, sockets, at),
+    ...checkKubernetes(settings, at),
   ]
 }
 
@@ -37,14 +37,13 @@ function checkCeiling(
 }
 
 function checkSocketPaths(
-  { admin, sockets, kubernetes }: Settings,
+  { admin, sockets }: Settings,
   ownSockets: readonly NamedSocket[],
   at: Location,
 ): readonly Problem[] {
   const { address } = admin
   const all: readonly NamedSocket[] = [
     ...('path' in address ? [{ socket: address.path, key: at.child('admin', 'address') }] : []),
-    ...(kubernetes?.csi ? [{ socket: kubernetes.csi.socket, key: at.child('kubernetes', 'csi', 'socket') }] : []),
     ...sockets.map(({ path }, index) => ({ socket: path, key: at.child('sockets', index, 'path') })),
     ...ownSockets,
   ]
@@ -71,12 +70,13 @@ function checkServed(
   ownSockets: readonly NamedSocket[],
   at: Location,
 ): readonly Problem[] {
-  if (kubernetes) return []
   const hasSocket = sockets.length > 0 || ownSockets.length > 0
-  const hasIdentity = identities.length > 0 || sockets.some(({ onDemand }) => onDemand)
+  const hasIdentity = identities.length > 0 || kubernetes !== undefined || sockets.some(({ onDemand }) => onDemand)
   const noSocket = new Fault(
     'nothing would be served: there is no socket',
-    'Add one under sockets, or give an identity its own',
+    kubernetes
+      ? 'Add one for the pods: sockets: [{ path: /run/livery/pods/socket, mode: "0666", identify: kubernetes }]'
+      : 'Add one under sockets, or give an identity its own',
   )
   const noIdentity = new Fault('nothing would be served: there is no identity', 'Add one')
   return [
@@ -85,34 +85,14 @@ function checkServed(
   ]
 }
 
-/** A UUID: the UID of a pod is the name of its folder. */
-const UID_BYTES = 36
-
-function checkKubernetes(
-  { kubernetes, trustDomain, sockets }: Settings,
-  ownSockets: readonly NamedSocket[],
-  at: Location,
-): readonly Problem[] {
+function checkKubernetes({ kubernetes, trustDomain }: Settings, at: Location): readonly Problem[] {
   if (!kubernetes) return []
-  const { identity, sockets: podSockets } = kubernetes
-  const { root, name } = podSockets
-  const key = at.child('kubernetes')
-  const problems: Problem[] = []
+  const { identity } = kubernetes
   const template = parseIdentityTemplate(identity, trustDomain)
-  if ('problem' in template) {
-    const remedy = 'Write such as spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}'
-    problems.push(key.child('identity').problem(new Fault(`${JSON.stringify(identity)} ${template.problem}`, remedy)))
-  }
-  const bytes = Buffer.byteLength(root) + UID_BYTES + Buffer.byteLength(name) + 2
-  if (bytes > MAX_SOCKET_PATH_BYTES) {
-    const reason = `the path of a pod's socket in ${root} would be ${bytes} bytes long, and the kernel allows ${MAX_SOCKET_PATH_BYTES}`
-    problems.push(key.child('sockets', 'root').problem(new Fault(reason, 'Choose a shorter path')))
-  }
-  const others = [...sockets.map(({ path }) => path), ...ownSockets.map(({ socket }) => socket)]
-  const inside = others.find(path => path.startsWith(`${root}/`))
-  if (inside === undefined) return problems
-  const reason = `the socket ${inside} is in ${root}, which is for the folders of pods`
-  return [...problems, key.child('sockets', 'root').problem(new Fault(reason, 'Choose another folder'))]
+  if (!('problem' in template)) return []
+  const remedy = 'Write such as spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}'
+  const fault = new Fault(`${JSON.stringify(identity)} ${template.problem}`, remedy)
+  return [at.child('kubernetes', 'identity').problem(fault)]
 }
 
 function checkIdentify({ sockets, identities, kubernetes }: Settings, at: Location): readonly Problem[] {

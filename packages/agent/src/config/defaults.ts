@@ -9,7 +9,6 @@ import {
   DEFAULT_WORKLOAD_API,
   DEFAULT_OPTIONS as SERVER,
 } from '@livery/sds-server/defaults'
-import { DRIVER_NAME } from '../csi/driver-name.ts'
 import type { Path, TreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'
 import { DEFAULT_LEVEL } from '../schema/log-level.ts'
@@ -83,12 +82,6 @@ const KUBERNETES_DEFAULTS: TreeObject = {
   identity: 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}',
   selector: 'livery.dev/inject=true',
   namespaces: { only: [], except: [] },
-  sockets: { root: '/run/livery/pods', name: 'socket', mode: '0666' },
-}
-
-const CSI_DEFAULTS: TreeObject = {
-  socket: `/var/lib/kubelet/plugins/${DRIVER_NAME}/csi.sock`,
-  kubeletRoot: '/var/lib/kubelet',
 }
 
 /** The defaults of mappings that a configuration can leave out, each with its place; `*` is each entry of a list. */
@@ -98,5 +91,4 @@ export const OPTIONAL_DEFAULTS: readonly (readonly [path: Path, defaults: TreeOb
   [['identities', '*', 'output'], OUTPUT_DEFAULTS],
   [['output'], OUTPUT_DEFAULTS],
   [['kubernetes'], KUBERNETES_DEFAULTS],
-  [['kubernetes', 'csi'], CSI_DEFAULTS],
 ]

@@ -40,10 +40,9 @@ function caOf({ ca: { plugin, options, credentials: _, ...common } }: Config): o
 }
 
 test('NODE_NAME names the node of a section kubernetes, and makes none', async () => {
-  const kubernetes = 'ca: { plugin: embedded }\nkubernetes: { selector: "" }\n'
+  const kubernetes = 'ca: { plugin: embedded }\nkubernetes: { selector: "" }\nsockets: [{ path: /sds }]\n'
   const loaded = await load({ NODE_NAME: 'node-7' }, kubernetes)
   assert.equal(loaded.config.kubernetes?.nodeName, 'node-7')
-  assert.equal(loaded.config.kubernetes.sockets.root, '/run/livery/pods')
   assert.deepEqual(loaded.config.kubernetes.selector, [])
   assert.equal((await load({ NODE_NAME: 'node-7' })).config.kubernetes, undefined)
 })
@@ -314,11 +313,14 @@ test("the profile istio fills in what Istio's proxy needs, below what the file w
 
 test('with pods of a node it asks as their node, and with another CA it sets nothing of istiod', async () => {
   const inPod = { SERVICE_ACCOUNT: 'livery', POD_NAMESPACE: 'livery' }
-  const ofNode = await load(inPod, 'profile: istio\nkubernetes: { nodeName: node-1 }\n')
+  const ofNode = await load(inPod, 'profile: istio\nkubernetes: { nodeName: node-1 }\nsockets: [{ path: /sds }]\n')
   assert.deepEqual(ofNode.config.identities, [])
   assert.match(printConfig(ofNode), /impersonate: true +# profile istio/)
   const tokens = 'ca: { credentials: { source: workload-token, audience: istio-ca } }\n'
-  const ofPods = await load(inPod, `profile: istio\nkubernetes: { nodeName: node-1 }\n${tokens}`)
+  const ofPods = await load(
+    inPod,
+    `profile: istio\nkubernetes: { nodeName: node-1 }\nsockets: [{ path: /sds }]\n${tokens}`,
+  )
   assert.match(printConfig(ofPods), /impersonate: false/)
   assert.deepEqual(ofPods.warnings, [])
   const embedded = await load(inPod, 'profile: istio\nca: { plugin: embedded }\n')

@@ -28,9 +28,6 @@ const PATHS = [
   ['identities', '*', 'socket'],
   ['identities', '*', 'socket', 'path'],
   ['identities', '*', 'tokenFile'],
-  ['kubernetes', 'csi', 'kubeletRoot'],
-  ['kubernetes', 'csi', 'socket'],
-  ['kubernetes', 'sockets', 'root'],
   ['output', 'directory'],
   ['output', 'reload', 'pidFile'],
   ['sharedFolders', '*'],
@@ -44,11 +41,10 @@ const PATHS = [
   ['trust', 'federated', '*', 'rootCert'],
 ]
 
-/** A socket, or its path; the folder of those of pods. */
+/** A socket, or its path. */
 const SOCKETS = [
   ['sockets', '*'],
   ['identities', '*', 'socket'],
-  ['kubernetes', 'sockets', 'root'],
 ]
 
 /** All keys but those of the section `ca`. */

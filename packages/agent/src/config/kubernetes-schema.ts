@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { parseLabelSelector } from '../kubernetes/label-selector.ts'
 import { Fault } from '../schema/fault.ts'
 import { key, list, object, text } from '../schema/schema-parts.ts'
-import { nonEmpty, path, socketMode } from '../schema/values.ts'
+import { nonEmpty } from '../schema/values.ts'
 
 const labelSelector = text(
   'label selector',
@@ -18,15 +18,6 @@ const kubernetesName = text(
   input => {
     const isName = input.length <= 253 && /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(input)
     return isName ? input : new Fault('is not a name (RFC 1123)', 'Write lower-case letters, digits, "-" and "."')
-  },
-  'Quote it',
-)
-
-const fileName = text(
-  'file name',
-  input => {
-    const isName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(input)
-    return isName ? input : new Fault('is not a plain file name', 'Write such as socket')
   },
   'Quote it',
 )
@@ -51,23 +42,6 @@ export const kubernetes = object({
       only: key('pods of these namespaces alone; an empty list means all', list(kubernetesName)),
       except: key('no pods of these namespaces', list(kubernetesName)),
     }),
-  ),
-  sockets: key(
-    "the sockets of the pods, each in a folder with the pod's UID as its name",
-    object({
-      root: key('the folder of these folders, made with mode 0700', path),
-      name: key('the name of each socket', fileName),
-      mode: key("its mode; the pod's user, which may be any, has to reach it", socketMode),
-    }),
-  ),
-  csi: v.optional(
-    key(
-      'the agent is also the CSI driver `csi.livery.dev`, whose volumes give pods their folders; `{}` has the defaults',
-      object({
-        socket: key('where kubelet calls the driver', path),
-        kubeletRoot: key("kubelet's `--root-dir`: nothing is mounted outside of it", path),
-      }),
-    ),
   ),
   cgroupRoot: v.optional(
     key("the control group above kubelet's own; without it, the one of the agent's pod, else `/`", cgroupRoot),

@@ -203,7 +203,6 @@ test('the admin endpoint is in the folder of the first socket, and a path too lo
     [`identities: [{ id: ${web}, socket: own/s }]\nsockets: [{ path: run/sds.sock }]`, 'run/admin.sock'],
     [`identities: [${web}, { id: ${api}, socket: { path: own/s } }]`, 'own/admin.sock'],
     ['identities: [{ range: "spiffe://cluster.local/{1..2}", socket: "own/{name}/s" }]', 'own/admin.sock'],
-    ['kubernetes: { nodeName: n, sockets: { root: run/pods } }', 'run/admin.sock'],
     [`identities: [{ id: ${web}, socket: ${far}/s }]`, `${far}/admin.sock`],
   ]
   for (const [text = '', path = ''] of cases)

@@ -9,7 +9,7 @@ const directory = mkdtempSync(join(tmpdir(), 'livery-one-caller-'))
 after(() => rmSync(directory, { recursive: true }))
 
 const ISTIOD = 'plugin: citadel, address: "istiod.example:15012", rootCert: root.pem, tokenFile: token'
-const NODE = 'kubernetes: { nodeName: node-1 }'
+const NODE = 'kubernetes: { nodeName: node-1 }\nsockets: [{ path: /sds }]'
 const STS = 'credentials: { source: sts, audience: pool'
 
 async function warningsOf(text: string): Promise<readonly string[]> {

@@ -18,7 +18,6 @@ export async function socketFindings(config: Config, isRunning: boolean): Promis
   const sockets = sdsSockets(config, 1)
   const findings: Finding[] = []
   for (const socket of sockets.slice(0, MAX_SOCKETS)) findings.push(...(await findingsOf(socket, isRunning)))
-  if (config.kubernetes) findings.push(podRootFinding(config.kubernetes.sockets.root))
   const more = sockets.length - MAX_SOCKETS
   return more > 0 ? [...findings, skipped('socket', 'others', `${more} more sockets were not looked at`)] : findings
 }
@@ -60,13 +59,9 @@ async function findingsOf(socket: SocketConfig, isRunning: boolean): Promise<Fin
     : [ok('socket', path, `mode ${octal(stats.mode)}, owner ${stats.uid}:${stats.gid}, it answers`)]
 }
 
-/** Folders of pods come and go in it. */
-function podRootFinding(root: string): Finding {
-  return folderFinding(root, root) ?? ok('socket', root, 'nobody else can put folders of pods there')
-}
-
 /** Users to whom root or this user gave a folder are the agent's, perhaps: this command may run as another one. */
-function folderFinding(path: string, folder = dirname(path)): Finding | undefined {
+function folderFinding(path: string): Finding | undefined {
+  const folder = dirname(path)
   try {
     checkFolder(folder, { owners: 'delegated' })
     return undefined

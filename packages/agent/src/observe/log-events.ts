@@ -28,13 +28,6 @@ export const POD_EVENTS = [
   'pod-changed',
   'pod-removed',
   'pod-refused',
-  'pod-folder-failed',
-  'pod-folder-kept',
-  'pod-socket-failed',
-  'volume-published',
-  'volume-unpublished',
-  'volume-failed',
-  'csi-socket',
 ] as const
 
 export type PodEvent = (typeof POD_EVENTS)[number]

@@ -12,7 +12,6 @@ import {
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { Config, LoadedConfig } from '../config/load.ts'
-import { IdentityUnion } from '../identity-source/identity-union.ts'
 import type { PodTokens } from '../kubernetes/pod-tokens.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { fileMetrics } from '../observe/file-metrics.ts'
@@ -37,6 +36,7 @@ import { createAdminSource } from './create-admin-source.ts'
 import { createCAClient, describeCA, pluginLog, signsNow } from './create-ca-client.ts'
 import { createSecretManager } from './create-secret-manager.ts'
 import { EventRecorder } from './event-recorder.ts'
+import { IdentityUnion } from './identity-union.ts'
 import { Lifecycle, type Succession } from './lifecycle.ts'
 import { configuredIdentities, LiveConfig } from './live-config.ts'
 import { openFileSecrets } from './open-file-secrets.ts'
@@ -303,11 +303,9 @@ async function serve(loaded: LoadedConfig, holding: Holding, { signal, load }: A
       }),
     )
   pods?.follow(union, sds)
-  if (predecessor) await untilAborted(pods?.opened() ?? Promise.resolve(), stop)
+  if (predecessor) await untilAborted(pods?.listed() ?? Promise.resolve(), stop)
   lifecycle.serve({ endpoints, sds, reloader, outputs, pods })
   await predecessor?.ask('serving')
-  // A previous agent answers kubelet until then, also if this one fails.
-  await pods?.serveVolumes(config.sds.takeover)
   warnOfOpenSockets(sockets, scopes.of('sds'))
   await tried
   logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, logger)

@@ -6,8 +6,8 @@ import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
 import { type AccessConfig, SdsServerError, type SocketConfig } from '@livery/sds-server'
 import { type Config, loadConfig } from '../config/load.ts'
-import { IdentityUnion } from '../identity-source/identity-union.ts'
 import { describeChanges } from './config-reloader.ts'
+import { IdentityUnion } from './identity-union.ts'
 import { configuredIdentities, type LiveChanges, LiveConfig, type LiveConfigOptions } from './live-config.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
@@ -209,7 +209,7 @@ test('an identity that comes back keeps its socket, though it was forgotten in b
 
 test('the own socket of an identity that a pod still has is closed at once when the list no longer names it', async () => {
   const bench = new Bench(await configWith({ identities: [{ id: WEB, socket: '/web' }, API] }))
-  bench.union.replace('kubernetes', new Map([[WEB, { sockets: [{ path: '/pod/socket' }] }]]))
+  bench.union.replace('kubernetes', new Map([[WEB, {}]]))
   const changes = await bench.live.apply(await configWith({ identities: [API] }), signal)
   assert.deepEqual([changes.identitiesRemoved, changes.socketsClosed], [0, 1])
   assert.deepEqual([[...bench.held.keys()], [...bench.listening]], [[WEB, API], ['/sds']])

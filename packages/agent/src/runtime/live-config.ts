@@ -4,10 +4,9 @@ import type { FileSecrets, SpiffeId } from '@livery/core'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changed-keys.ts'
 import type { Config } from '../config/load.ts'
-import type { HeldIdentities } from '../identity-source/identity-source.ts'
-import type { IdentityUnion } from '../identity-source/identity-union.ts'
 import type { Outputs } from '../output/outputs.ts'
 import { childPath } from '../schema/config-tree.ts'
+import type { HeldIdentities, IdentityUnion } from './identity-union.ts'
 import { allowedFolders } from './open-file-secrets.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
@@ -46,15 +45,13 @@ export interface LiveConfigOptions {
 
 /** The configuration's list as a source of identities. */
 export function configuredIdentities({ identities }: Pick<Config, 'identities'>): HeldIdentities {
-  return new Map(
-    identities.map(({ id, tokenFile, socket }) => [id, { tokenFile, sockets: socket === undefined ? [] : [socket] }]),
-  )
+  return new Map(identities.map(({ id, tokenFile }) => [id, { tokenFile }]))
 }
 
 export class LiveConfig {
   readonly #options: LiveConfigOptions
   #identities: HeldIdentities
-  /** Removed identities that may have their own socket. */
+  /** Removed identities with their own socket. */
   readonly #leaving = new Set<string>()
   /** The sockets that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
   readonly #sockets: Map<string, SocketConfig>
@@ -151,8 +148,8 @@ export class LiveConfig {
     const before = this.#identities
     this.#identities = identities
     for (const id of identities.keys()) this.#leaving.delete(id)
-    for (const [id, { sockets }] of before)
-      if (sockets.length > 0 && this.#isGone(id, identities)) this.#leaving.add(id)
+    const withOwnSocket = new Set(this.sockets().map(({ identity }) => identity))
+    for (const id of before.keys()) if (withOwnSocket.has(id) && this.#isGone(id, identities)) this.#leaving.add(id)
     const { added, removed } = this.#options.union.replace('configuration', identities)
     return { identitiesAdded: added.length, identitiesRemoved: removed.length }
   }
@@ -191,15 +188,7 @@ function isOwn({ identity }: SocketConfig): boolean {
 
 /** The part of a shared socket's configuration that changes while it is open. */
 function accessOf(config: SocketConfig): AccessConfig {
-  const {
-    mode: _,
-    owner: _owner,
-    group: _group,
-    folderMode: _folder,
-    limits: _limits,
-    workloadApi: _api,
-    ...access
-  } = config
+  const { mode: _, owner: _owner, group: _group, limits: _limits, workloadApi: _api, ...access } = config
   return access
 }
 
@@ -209,8 +198,8 @@ function fixedOf(socket: SocketConfig): SocketConfig {
 }
 
 /** Whom the file lets in. */
-function placeOf({ mode, owner, group, folderMode }: SocketConfig) {
-  return { mode, owner, group, folderMode }
+function placeOf({ mode, owner, group }: SocketConfig) {
+  return { mode, owner, group }
 }
 
 function byPath(sockets: readonly SocketConfig[]): Map<string, SocketConfig> {

@@ -15,8 +15,6 @@ export interface PlacementOptions {
   readonly owner?: number | undefined
   /** Numeric; default: that of the process. */
   readonly group?: number | undefined
-  /** Of its folder. Default: that of a folder that is there, and 0o750, or 0o751 with an owner or group, of one that is made. */
-  readonly folderMode?: number | undefined
 }
 
 /** A server that listens, and the file that leads to it. */

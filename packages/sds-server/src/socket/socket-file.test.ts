@@ -107,24 +107,17 @@ async function assertRefused(listening: Promise<unknown>, code: SdsServerErrorCo
   })
 }
 
-test('a folder is made with the mode that is given, whatever the umask, and also when it has vanished', async t => {
+test('the folder of a socket for everybody lets them through, whatever the umask, and also when it has vanished', async t => {
   const place = await makePlace(t)
   const modeOfFolder = async () => ((await stat(dirname(place.path))).mode & 0o7777).toString(8)
   const umask = process.umask(0o077)
   t.after(() => process.umask(umask))
-  await place.listen({ folderMode: 0o755 })
-  assert.equal(await modeOfFolder(), '755')
+  await place.listen({ mode: 0o666 })
+  assert.equal(await modeOfFolder(), '751')
 
   await rm(dirname(place.path), { recursive: true })
   assert.equal((await place.look()).kind, 'socket-recreated')
-  assert.equal(await modeOfFolder(), '755')
-})
-
-test('a folder that was made with another mode gets the one that is given', async t => {
-  const place = await makePlace(t)
-  await mkdir(dirname(place.path), { mode: 0o700 })
-  await place.listen({ folderMode: 0o755 })
-  assert.equal((await stat(dirname(place.path))).mode & 0o7777, 0o755)
+  assert.equal(await modeOfFolder(), '751')
 })
 
 test('the socket appears with its mode, in a directory that is made for it, and nothing else is left there', async t => {

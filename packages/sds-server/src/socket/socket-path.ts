@@ -1,6 +1,6 @@
 /** Checks a path before a socket appears there. */
 import type { BigIntStats } from 'node:fs'
-import { chmod, chown, lstat, stat } from 'node:fs/promises'
+import { lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core'
@@ -8,8 +8,9 @@ import type { PlacementOptions } from './placed-socket.ts'
 import { SdsServerError } from './sds-server-error.ts'
 
 const FOLDER_MODE = 0o750
-/** Others get through the folder to a socket that is given to one of them, and cannot list it. */
-const FOLDER_MODE_OF_GIVEN = 0o751
+/** Others get through the folder to a socket that is for one of them, or for all, and cannot list it. */
+const FOLDER_MODE_FOR_OTHERS = 0o751
+const CONNECT_BY_OTHERS = 0o002
 
 /** The occupant of a path: `live` accepts connections, `stale` is a socket without a process. */
 export type PathOccupant = 'nothing' | 'stale' | 'live'
@@ -25,30 +26,18 @@ export function checkPathLength(path: string): void {
 }
 
 /**
- * Makes the folder if there is none, with mode 0750, or 0751 where the socket gets an owner or group. With `folderMode` it
- * has that mode afterwards, made now or not. Refuses one in which somebody else could replace the socket.
+ * Makes the folder if there is none, with mode 0750, or 0751 where the socket gets an owner or group, or everybody may
+ * connect. Refuses one in which somebody else could replace the socket.
  */
-export async function prepareDirectory({ path, owner, group, folderMode }: PlacementOptions): Promise<void> {
+export async function prepareDirectory({ path, owner, group, mode = 0 }: PlacementOptions): Promise<void> {
   const directory = dirname(path)
-  const isGiven = owner !== undefined || group !== undefined
+  const isForOthers = owner !== undefined || group !== undefined || (mode & CONNECT_BY_OTHERS) !== 0
   try {
-    makeFolder(directory, folderMode ?? (isGiven ? FOLDER_MODE_OF_GIVEN : FOLDER_MODE))
-    if (folderMode !== undefined) await takeFolder(directory, folderMode)
+    makeFolder(directory, isForOthers ? FOLDER_MODE_FOR_OTHERS : FOLDER_MODE)
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) throw await bindFailure(path, error)
     throw untrustedFolder(path, error)
   }
-}
-
-/**
- * kubelet makes the folder of a pod where it comes first: for root, with the mode of the folder above, which keeps the pod's
- * user out.
- */
-async function takeFolder(directory: string, mode: number): Promise<void> {
-  const present = await stat(directory)
-  if ((present.mode & 0o7777) === mode) return
-  if (present.uid !== ownUid()) await chown(directory, ownUid(), -1)
-  await chmod(directory, mode)
 }
 
 /** In an emptyDir of Kubernetes, which everybody may write to, a folder below it is safe: it belongs to this process alone. */

@@ -1,6 +1,12 @@
 /** Holds each identity that at least one source names: those of the configuration's list, and those of pods. */
 import type { SecretManager, SpiffeId } from '@livery/core'
-import type { HeldIdentities, HeldIdentity } from './identity-source.ts'
+
+export interface HeldIdentity {
+  /** The file with the token for its requests. Default: that of the CA. */
+  readonly tokenFile?: string | undefined
+}
+
+export type HeldIdentities = ReadonlyMap<SpiffeId, HeldIdentity>
 
 /** The sources by rank: where two name a token file for one identity, that of the first is used. */
 const SOURCES = ['configuration', 'kubernetes'] as const
@@ -12,11 +18,9 @@ export interface UnionChanges {
   readonly removed: readonly SpiffeId[]
 }
 
-type Named = ReadonlyMap<SpiffeId, Pick<HeldIdentity, 'tokenFile'>>
-
 export class IdentityUnion {
   readonly #secrets: Pick<SecretManager, 'add' | 'remove'>
-  readonly #named = new Map<SourceName, Named>()
+  readonly #named = new Map<SourceName, HeldIdentities>()
 
   constructor(secrets: Pick<SecretManager, 'add' | 'remove'>) {
     this.#secrets = secrets
@@ -28,7 +32,7 @@ export class IdentityUnion {
    */
   replace(source: SourceName, identities: HeldIdentities): UnionChanges {
     const before = this.#named.get(source) ?? new Map<SpiffeId, HeldIdentity>()
-    const wasHeld = new Map<SpiffeId, Pick<HeldIdentity, 'tokenFile'> | undefined>()
+    const wasHeld = new Map<SpiffeId, HeldIdentity | undefined>()
     for (const named of [before, identities]) for (const id of named.keys()) wasHeld.set(id, this.#find(id))
     this.#named.set(source, identities)
     const added: SpiffeId[] = []
@@ -51,8 +55,8 @@ export class IdentityUnion {
   }
 
   /** How an identity is held: by a source with a token file, if there is one. */
-  #find(id: SpiffeId): Pick<HeldIdentity, 'tokenFile'> | undefined {
-    let found: Pick<HeldIdentity, 'tokenFile'> | undefined
+  #find(id: SpiffeId): HeldIdentity | undefined {
+    let found: HeldIdentity | undefined
     for (const source of SOURCES) {
       const named = this.#named.get(source)?.get(id)
       if (named?.tokenFile !== undefined) return named

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
-import type { HeldIdentities } from './identity-source.ts'
-import { IdentityUnion } from './identity-union.ts'
+import { type HeldIdentities, IdentityUnion } from './identity-union.ts'
 
 const WEB = 'spiffe://cluster.local/web'
 const API = 'spiffe://cluster.local/api'
@@ -18,7 +17,7 @@ function createUnion() {
 }
 
 function named(...entries: readonly (readonly [SpiffeId, string?])[]): HeldIdentities {
-  return new Map(entries.map(([id, tokenFile]) => [id, { tokenFile, sockets: [] }]))
+  return new Map(entries.map(([id, tokenFile]) => [id, { tokenFile }]))
 }
 
 test('an identity is held until neither source names it, whichever lets go first', () => {
