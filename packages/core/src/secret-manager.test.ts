@@ -137,6 +137,26 @@ test('at its end a certificate is withdrawn, and a later one served again', asyn
   assert.equal(bench.manager.entries()[0]?.state, 'available')
 })
 
+test('a certificate that ends after the one that replaced it is served again if the CA gives no other', async () => {
+  await using bench = await Bench.create()
+  const first = await bench.add(WEB)
+  const items = subscribe(bench, WEB)
+  bench.ca.answer = (request, sign) => sign(request, { notAfter: bench.clock.now() + 2 * SECOND })
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  const second = bench.served(WEB)
+  assert.ok(second && second !== first)
+  bench.ca.answer = unavailable
+  await bench.clock.advance(3 * SECOND)
+  assert.deepEqual([bench.served(WEB), first.privateKey.isWiped, second.privateKey.isWiped], [first, false, true])
+  assert.deepEqual([items, bench.count('withdrawn')], [[second, first], 0])
+
+  bench.ca.answer = (request, sign) => sign(request)
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 3)
+  assert.deepEqual([first.privateKey.isWiped, items.length], [true, 3])
+})
+
 test('a refused renewal is tried again after half of what is left at the latest, each time sooner, and never at the end', async () => {
   await using bench = await Bench.create({ ttlSeconds: 100 })
   const first = await bench.add(WEB)

@@ -211,6 +211,7 @@ export class ManagedIdentity {
       reason === undefined || version === undefined
         ? undefined
         : { version, since: before?.since ?? this.#clock.now(), reason }
+    if (this.#revoked) this.served.forbidReturn()
     return this.#revoked !== undefined && before === undefined
   }
 

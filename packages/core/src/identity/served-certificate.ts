@@ -13,13 +13,18 @@ export type ServedChange = 'served' | 'expired'
 /** Longer than a set clock stays unseen: until then the withdrawal has run, or the clock is where it was. */
 const LOOK_AGAIN_MS = 10_000
 
-/** Holds at most one certificate in use and one that waits for its time; withdraws the one in use at notAfter. */
+/**
+ * Holds at most one certificate in use, one that waits for its time, and a spare: one that ends after the one that replaced
+ * it. Withdraws the one in use at notAfter.
+ */
 export class ServedCertificate {
   readonly #clock: Clock
   readonly #onChange: (change: ServedChange) => void
   #current: Issued | undefined
   #expiry: Disposable | undefined
   #waiting: Waiting | undefined
+  #spare: Issued | undefined
+  #mayReturn = true
   #hasExpired = false
   /** The next look at one that was not given to a caller, since it seemed to have ended. */
   #lookAgain: Disposable | undefined
@@ -48,6 +53,11 @@ export class ServedCertificate {
   /** The one that waits for its time. */
   get waiting(): Issued | undefined {
     return this.#waiting?.issued
+  }
+
+  /** The one that is served again if the one in use ends without a successor. */
+  get spare(): Issued | undefined {
+    return this.#spare
   }
 
   /** The one that was offered last: it waits, or is in use. */
@@ -83,9 +93,20 @@ export class ServedCertificate {
     this.#dropWaiting()
   }
 
+  /** The one in use becomes no spare: peers refuse it. */
+  forbidReturn(): void {
+    this.#mayReturn = false
+  }
+
+  discardSpare(): void {
+    this.#spare?.release()
+    this.#spare = undefined
+  }
+
   /** Wipes what is held, without a call of `onChange`. */
   clear(): void {
     this.#dropWaiting()
+    this.discardSpare()
     this.#stopLooking()
     this.#expiry?.[Symbol.dispose]()
     const last = this.#current
@@ -95,14 +116,19 @@ export class ServedCertificate {
   }
 
   #serve(issued: Issued): void {
-    const replaced = this.#current
+    const former = [this.#current, this.#spare].filter(each => each !== undefined)
+    const [spare] = (this.#mayReturn ? former : former.slice(1))
+      .filter(each => each.root.fingerprint === issued.root.fingerprint && endOf(each) > endOf(issued))
+      .sort((a, b) => endOf(b) - endOf(a))
     this.#stopLooking()
     this.#expiry?.[Symbol.dispose]()
     this.#current = issued
+    this.#spare = spare
+    this.#mayReturn = true
     this.#hasExpired = false
-    this.#expiry = this.#clock.at(issued.secret.notAfter, () => this.#expire())
+    this.#expiry = this.#clock.at(endOf(issued), () => this.#expire())
     this.#onChange('served')
-    replaced?.release()
+    for (const each of former) if (each !== spare) each.release()
   }
 
   /** The clock was set past notAfter and back: subscribers that came meanwhile have no secret, and nothing else would notify them. */
@@ -117,6 +143,12 @@ export class ServedCertificate {
   }
 
   #expire(): void {
+    const spare = this.#spare
+    if (spare && endOf(spare) > this.#clock.now()) {
+      this.#spare = undefined
+      this.#serve(spare)
+      return
+    }
     const expired = this.#current
     this.#stopLooking()
     this.#current = undefined
@@ -130,4 +162,8 @@ export class ServedCertificate {
     this.#waiting?.issued.release()
     this.#waiting = undefined
   }
+}
+
+function endOf({ secret }: Issued): number {
+  return secret.notAfter
 }

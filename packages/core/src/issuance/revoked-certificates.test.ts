@@ -59,6 +59,26 @@ async function signBelow(ca: TestCA, now: number, subject = 'CN=intermediate'): 
 
 const serialOf = ({ pem }: TestIssuer) => new X509Certificate(pem).serialNumber
 
+for (const [when, revokeFirst] of [
+  ['before it was replaced', true],
+  ['while it was a spare', false],
+] as const)
+  test(`a certificate that was revoked ${when} does not come back when its successor ends`, async () => {
+    await using bench = await Bench.create()
+    const first = await bench.add(WEB)
+    const lists = new Lists(bench)
+    bench.manager.useCrlSources([lists])
+    const revoke = () => lists.write([bench.ca.newestRoot(), first.serialNumber])
+    bench.ca.answer = (request, sign) => sign(request, { notAfter: bench.clock.now() + 2_000 })
+    if (revokeFirst) await revoke()
+    else await bench.toNextDue(WEB)
+    await bench.until('issued', 2)
+    bench.ca.answer = () => Promise.reject(new CAError('unavailable', 'the CA is down'))
+    if (!revokeFirst) await revoke()
+    await bench.clock.advance(3_000)
+    assert.deepEqual([bench.served(WEB), first.privateKey.isWiped], [undefined, true])
+  })
+
 test('a leaf that a list names is renewed at once, and fails as revoked until then', async () => {
   await using bench = await Bench.create()
   const { ca, clock } = bench

@@ -46,6 +46,7 @@ export class RevokedCertificates {
     const revocationOf = (issued: Issued | undefined) => issued && this.#judge(identity, issued, judges)
     const isWaitingRevoked = revocationOf(served.waiting) !== undefined
     if (isWaitingRevoked) served.discardWaiting()
+    if (revocationOf(served.spare) !== undefined) served.discardSpare()
     const { current, waiting } = served
     const revocation = revocationOf(current)
     const isNews = managed.setRevoked(revocation)
