@@ -1,19 +1,20 @@
 /** What is left of a certificate's life. */
+import { remainingLife } from '../../src/observe/remaining-life.ts'
 import type { PageIdentity } from '../../src/page/state.ts'
 
 export interface Life {
   readonly notBefore: number
   readonly notAfter: number
-  /** Of the whole life, 0 to 1. */
+  /** Of its life since it came, 1 to 0. */
   readonly left: number
   readonly leftMs: number
 }
 
 /** `undefined` while no certificate is served. */
-export function lifeOf({ notBefore, notAfter }: PageIdentity, now: number): Life | undefined {
+export function lifeOf({ notBefore, notAfter, issuedAt }: PageIdentity, now: number): Life | undefined {
   if (notBefore === undefined || notAfter === undefined) return undefined
   const leftMs = Math.max(0, notAfter - now)
-  const left = Math.min(1, leftMs / Math.max(1, notAfter - notBefore))
+  const left = remainingLife({ notBefore, notAfter }, issuedAt, now)
   return { notBefore, notAfter, left, leftMs }
 }
 

@@ -170,7 +170,7 @@ function memoryProblem({ process }: PageOverview): Problem[] {
   ]
 }
 
-/** What is not said elsewhere. A first minute without a certificate is a reason, and not a problem. */
+/** What is not said elsewhere. */
 function readinessProblem({ ready, phase, reasons }: PageOverview): Problem[] {
   if (ready || phase !== 'serving') return []
   return [

@@ -86,7 +86,7 @@ export class IdentityMetrics {
       },
       {
         name: 'livery_certificates_least_remaining_ratio',
-        help: 'The least part of its lifetime that a served certificate has left, from 1 to 0; absent while there are none.',
+        help: 'The least part of its life since it came that a served certificate has left, from 1 to 0; absent while there are none.',
         read: () => this.#summary.leastRemaining,
       },
       {

@@ -10,6 +10,7 @@ import {
 } from '@livery/core'
 import type { LoopTurns } from './loop-turns.ts'
 import { Lowest } from './lowest.ts'
+import { remainingLife } from './remaining-life.ts'
 
 export interface IdentityList {
   identities(): Iterable<SpiffeId>
@@ -94,7 +95,7 @@ export class IdentitySummary {
     this.remaining.push(Math.max(0, notAfter - this.#now) / 1000)
     this.#leastLeft.offer(notAfter, own)
     if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
-    const part = Math.max(0, notAfter - this.#now) / (notAfter - notBefore)
+    const part = remainingLife(secret, lastSuccessAt, this.#now)
     if (this.#leastRemaining === undefined || part < this.#leastRemaining) this.#leastRemaining = part
     if (lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
       this.#newest = { at: lastSuccessAt, notBefore, notAfter }
@@ -105,7 +106,7 @@ export class IdentitySummary {
     return this.#earliestEnd
   }
 
-  /** The least part of its lifetime that a certificate has left, from 1 to 0; `undefined` without one. */
+  /** The least part of its life that a certificate has left, from 1 to 0; `undefined` without one. */
   get leastRemaining(): number | undefined {
     return this.#leastRemaining
   }

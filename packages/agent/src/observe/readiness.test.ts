@@ -59,9 +59,10 @@ const FAILING = entry({
 })
 const SERVED = entry({ state: 'available', addedAt: NOW - 2 * GRACE_MS, secret: secret(NOW - 1, NOW + 1) })
 
-test('a new identity is forgiven for its first minute, then it counts', () => {
-  assert.equal(look([entry({})], NOW + GRACE_MS - 1).ready, true)
-  const late = look([entry({})], NOW + GRACE_MS)
+test('beside one that is served a new identity is forgiven for its first minute, then it counts', () => {
+  const served = { ...SERVED, secret: secret(NOW - 1, NOW + 2 * GRACE_MS) }
+  assert.equal(look([served, entry({})], NOW + GRACE_MS - 1).ready, true)
+  const late = look([served, entry({})], NOW + GRACE_MS)
   assert.deepEqual([late.ready, late.waitingFor], [false, [`${identity}: no certificate after its first minute`]])
 })
 
@@ -102,10 +103,12 @@ test('new identities do not hide that all the others have expired', () => {
   assert.equal(look([EXPIRED, entry({})]).ready, false)
 })
 
-test('a node that never got a certificate is ready for one minute only', () => {
+test('a node that never got a certificate is not ready from its start, and says what it waits for', () => {
   const never = { ...EXPIRED, lastSuccessAt: undefined, addedAt: NOW }
-  assert.equal(look([never], NOW + GRACE_MS - 1).ready, true)
-  assert.equal(look([never], NOW + GRACE_MS).ready, false)
+  assert.equal(look([never]).ready, false)
+  const { ready, waitingFor } = look([entry({})])
+  assert.deepEqual([ready, waitingFor.at(-1)], [false, `${identity}: its first certificate is on the way`])
+  assert.equal(look([]).ready, true)
 })
 
 test('a name on demand that the CA never issued for cannot make it unready, one that lost its certificate can', () => {

@@ -54,7 +54,7 @@ export interface FailingRenewals {
   readonly lines: readonly string[]
 }
 
-/** How long a new identity may be without a certificate, or a renewal fail, before that counts. */
+/** How long a new identity may be without a certificate while another has one, or a renewal fail, before that counts. */
 export const GRACE_MS = 60_000
 
 /** All but the identities. */
@@ -150,16 +150,16 @@ class MissingCertificates {
   isServing = false
   readonly #now: number
   readonly #mode: ReadinessMode
-  #isPastGrace = false
+  #isWanted = false
 
   constructor(now: number, mode: ReadinessMode) {
     this.#now = now
     this.#mode = mode
   }
 
-  /** Every identity that should have one is without, and at least one of them has had its first minute. */
+  /** Every identity that should have one is without: no grace hides that, since a rolling update goes on when the agent is ready. */
   get nothingIsServed(): boolean {
-    return !this.isServing && this.#isPastGrace
+    return !this.isServing && this.#isWanted
   }
 
   all(): string[] {
@@ -174,7 +174,7 @@ class MissingCertificates {
     const isWish = isMereWish(entry)
     const isForgiven = this.#mode !== 'strict' && (isYoung || isWish || lastFailure !== undefined)
     ;(isForgiven ? this.tolerated : this.counted).push(`${entry.identity}: ${whyMissing(lastFailure, isYoung)}`)
-    if (!isYoung && !isWish) this.#isPastGrace = true
+    if (!isWish) this.#isWanted = true
   }
 }
 
