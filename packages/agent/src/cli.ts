@@ -111,7 +111,14 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
   })
   addCATest(ca, async (plugin, options) => {
     const { testCA } = await import('./commands/ca-test.ts')
-    finish(await testCA(options, { ...sourcesOf(globals(), terminal), plugin }, globals(), terminal))
+    finish(
+      await testCA(
+        options,
+        { ...sourcesOf(globals(), terminal), ...(plugin !== undefined && { plugin }) },
+        globals(),
+        terminal,
+      ),
+    )
   })
   addCARoot(ca, async (action, dir, id) => {
     const { changeCARoots } = await import('./commands/ca-root.ts')
@@ -174,23 +181,26 @@ function addCARoot(
     .action((id: string) => action('remove', dir(), id))
 }
 
-function addCATest(ca: DocumentedCommand, action: (plugin: string, options: CATestOptions) => Promise<void>): void {
+function addCATest(
+  ca: DocumentedCommand,
+  action: (plugin: string | undefined, options: CATestOptions) => Promise<void>,
+): void {
   ca.command('test')
     // Not those of `ca`, which are of the server.
     .configureHelp({
       showGlobalOptions: true,
       visibleGlobalOptions: test => [...(test.parent?.parent?.options ?? [])],
     })
-    .argument('<plugin>', 'a built-in name, or a module: ./my-ca.mjs, @acme/ca')
+    .argument('[plugin]', 'a built-in name, or a module: ./my-ca.mjs, @acme/ca (default: the one of the configuration)')
     .summary('prove a CA plugin at its live CA')
     .description(
-      'Prove a CA plugin at its live CA: loads the plugin with the other keys of "ca" in the configuration, has about 100 certificates issued, and reports case by case.',
+      'Prove a CA plugin at its live CA: loads it with the keys of "ca" in the configuration, has about 100 certificates issued, and reports case by case.',
     )
     .option('--identity <id>', 'what to ask for (default: the first of the configuration)')
     .option('--parallel <count>', 'how many requests to make at once; fewer for a CA with a quota', '64')
     .withExamples(
       [
-        ['livery ca test citadel', 'the CA of livery.yaml here'],
+        ['livery ca test', 'the CA of livery.yaml here'],
         ['livery ca test ./my-ca.mjs --identity spiffe://cluster.local/ns/default/sa/web', 'a plugin of yours'],
       ],
       '0 all passed, 1 a case failed, 2 wrong usage, 78 wrong configuration',

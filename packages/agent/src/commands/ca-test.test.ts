@@ -61,7 +61,7 @@ test('a wrong argument exits with 2, a configuration that cannot be loaded with 
     'ca: { plugin: citadel, address: "ca:15012", rootCert: system }\n',
   )
   const cases: readonly [readonly string[], number, RegExp][] = [
-    [[], 2, /missing required argument 'plugin'/],
+    [[], 2, /there is no identity to ask for: name one with --identity/],
     [['citadel'], 2, /there is no identity to ask for: name one with --identity/],
     [
       ['citadel', '--identity', 'web'],
@@ -69,7 +69,11 @@ test('a wrong argument exits with 2, a configuration that cannot be loaded with 
       /--identity "web" is not a SPIFFE ID: it does not start with "spiffe:\/\/"\./,
     ],
     [['citadel', '--identity', WEB, '--parallel', '0'], 2, /--parallel "0" is not a whole number/],
-    [['citadle', '--identity', WEB], 78, /flag <plugin>: ca\.plugin: "citadle" .* Did you mean the built-in citadel\?/],
+    [
+      ['citadle', '--identity', WEB],
+      78,
+      /flag \[plugin\]: ca\.plugin: "citadle" .* Did you mean the built-in citadel\?/,
+    ],
     [['embedded', '--identity', WEB], 78, /livery\.yaml:1: ca\.address: unknown key/],
     [['citadel', '--config', 'none.yaml'], 78, /none\.yaml: the file does not exist/],
   ]

@@ -118,7 +118,7 @@ function withProfile(written: MapNode, { environment, workingDirectory }: Config
 }
 
 function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {
-  return plugin === undefined ? root : withValue(root, ['ca', 'plugin'], plugin, { kind: 'flag', flag: '<plugin>' })
+  return plugin === undefined ? root : withValue(root, ['ca', 'plugin'], plugin, { kind: 'flag', flag: '[plugin]' })
 }
 
 /**
