@@ -1,14 +1,4 @@
-/** One socket of the server: its file, its connections, and the gRPC server behind them. */
-
-import {
-  type ConnectionInjector,
-  logVerbosity,
-  Server,
-  ServerCredentials,
-  type ServerInterceptor,
-  type ServerOptions,
-  setLogVerbosity,
-} from '@grpc/grpc-js'
+/** One socket of the server: its file, its connections, and the gRPC services behind them. */
 import { after } from '@livery/core'
 import { ConnectionGate } from './access/connection-gate.ts'
 import { AccessPolicy, type SocketAccess } from './access/policy.ts'
@@ -16,19 +6,17 @@ import type { SocketRoom } from './budget/caller-budget.ts'
 import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
-import { UNPROVEN_STREAMS } from './budget/stream-allowance.ts'
 import { DEFAULT_WORKLOAD_API } from './defaults.ts'
-import { DirectStreams } from './grpc/direct-streams.ts'
-import { DiscoveryService, SDS_PATHS, SDS_SERVICE } from './grpc/discovery-service.ts'
-import { http2ServerOf, limitHeaders } from './grpc/grpc-js-internals.ts'
-import { HEALTH_PATHS, HealthService } from './grpc/health-service.ts'
+import { DiscoveryService, SDS_SERVICE } from './grpc/discovery-service.ts'
+import { HealthService } from './grpc/health-service.ts'
 import { SessionGuard } from './grpc/session-guard.ts'
+import { Sessions } from './grpc/sessions.ts'
 import { type ListedStream, SocketCalls } from './grpc/socket-calls.ts'
 import type { SdsContext } from './sds-context.ts'
 import { type AwaitedSocketEvent, AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { LiveOwnerError, SdsServerError } from './socket/sds-server-error.ts'
-import { WORKLOAD_PATHS, WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
+import { WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
 export interface AccessConfig extends SocketAccess {
@@ -57,17 +45,8 @@ export interface SocketStatus {
   readonly streams: number
 }
 
-// grpc-js writes headers that it cannot take to stderr, as often and as long as a caller sends them. Its own variables bring that back.
-const { GRPC_VERBOSITY, GRPC_NODE_VERBOSITY } = process.env
-if (!GRPC_VERBOSITY && !GRPC_NODE_VERBOSITY) setLogVerbosity(logVerbosity.NONE)
-
-const PATHS = [...SDS_PATHS, ...HEALTH_PATHS]
 /** Health checks have separate room, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
-/** The HTTP/2 memory of one connection without its streams: the queue of frames, and header tables. */
-const SESSION_MEMORY_MB = 16
-/** The HTTP/2 memory of one stream, with a response in flight. */
-const STREAM_MEMORY_KB = 8
 /** How soon an identity that found no room in the budget of its caller is asked for again. */
 const REVIEW_MS = 1_000
 /** How long a connection has to close after its streams were ended. */
@@ -84,8 +63,7 @@ export class SdsSocket {
   readonly #gate: ConnectionGate
   readonly #calls: SocketCalls
   readonly #health: HealthService
-  readonly #server: Server
-  readonly #injector: ConnectionInjector
+  readonly #sessions: Sessions
   readonly #file: AwaitedSocketFile
   #access: SocketAccess
   #review: Disposable | undefined
@@ -118,7 +96,7 @@ export class SdsSocket {
       callerDirectory: context.callerDirectory,
       nextId: context.nextId,
       events: context.events,
-      admit: socket => this.#injector.injectConnection(socket),
+      admit: connection => this.#guard.watch(this.#sessions.open(connection.socket), connection),
       onEmpty: () => this.#onEmpty(),
       onIdentityRefused: () => this.#reviewLater(),
     })
@@ -128,34 +106,18 @@ export class SdsSocket {
       room: this.#room,
       messageBytes: limits.messageBytes,
       deadlines: this.#deadlines,
-      connectionOf: peer => this.#gate.find(peer),
     })
     const discovery = new DiscoveryService({ context, calls: this.#calls, maxNames: limits.names })
     const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
-    const interceptor: ServerInterceptor = ({ path }, call) =>
-      workload?.intercept(path, call) ?? discovery.intercept(path, call)
-    this.#server = new Server(serverOptions(limits, context, interceptor))
-    limitHeaders(this.#server)
-    this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure())
-    discovery.register(this.#server)
-    workload?.register(this.#server)
-    this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE])
-    this.#health.register(this.#server)
-    const direct = new DirectStreams({
-      server: this.#server,
-      clock: context.clock,
-      openerOf: path => discovery.openerOf(path) ?? workload?.openerOf(path),
-    })
+    this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
+    this.#sessions = new Sessions({ ...context, maxStreams: limits.streams })
     this.#guard = new SessionGuard({
       clock: context.clock,
-      paths: new Set(workload ? [...PATHS, ...WORKLOAD_PATHS] : PATHS),
+      methods: new Map([...discovery.openers, ...this.#health.openers, ...(workload?.openers ?? [])]),
       openings: context.openings,
       deadlines: this.#deadlines,
-      connectionOf: peer => this.#gate.find(peer),
-      openDirectly: (stream, headers, peer) => direct.open(stream, headers, peer),
       connections: () => this.#gate.connections(),
     })
-    this.#guard.watch(http2ServerOf(this.#server))
     this.#file = new AwaitedSocketFile({
       ...config,
       takeover: context.takeover,
@@ -251,15 +213,14 @@ export class SdsSocket {
     await this.#file.close()
     this.#gate.endWaits()
     this.#health.stopServing()
-    // Sends GOAWAY, so that each peer opens its next stream elsewhere, and closes connections without streams.
-    this.#injector.destroy()
+    this.#sessions.drain()
     await this.#empty(drainMs)
     this.#health[Symbol.dispose]()
     this.#calls.endStreams()
     await this.#empty(CLOSE_GRACE_MS)
     this.#gate.destroyAll()
     await this.#empty(CLOSE_GRACE_MS)
-    this.#server.forceShutdown()
+    this.#sessions[Symbol.dispose]()
     this.#deadlines[Symbol.dispose]()
     this.#guard[Symbol.dispose]()
     this.#review?.[Symbol.dispose]()
@@ -304,19 +265,5 @@ function roomOf({ connections, streams }: SocketLimits): SocketRoom {
     connections: new SharedLimit(connections),
     streams: new SharedLimit(streams),
     healthCalls: new SharedLimit(MAX_HEALTH_CALLS),
-  }
-}
-
-function serverOptions(limits: SocketLimits, context: SdsContext, interceptor: ServerInterceptor): ServerOptions {
-  return {
-    interceptors: [interceptor],
-    'grpc.max_receive_message_length': limits.messageBytes,
-    'grpc.max_concurrent_streams': Math.min(limits.streams, UNPROVEN_STREAMS),
-    // Beyond this a connection gets no new streams.
-    'grpc-node.max_session_memory': SESSION_MEMORY_MB + Math.ceil((limits.streams * STREAM_MEMORY_KB) / 1024),
-    'grpc.max_connection_idle_ms': context.connectionIdleMs,
-    'grpc.keepalive_time_ms': context.keepaliveMs,
-    'grpc.keepalive_timeout_ms': context.keepaliveTimeoutMs,
-    'grpc.enable_channelz': 0,
   }
 }

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import { connect as connectHttp2 } from 'node:http2'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
@@ -278,6 +280,22 @@ test('the same service without encryption is for loopback only', async t => {
     name: 'TypeError',
     message: /plaintextListen "0\.0\.0\.0:0": tokens would cross the network/,
   })
+})
+
+test('headers that are not ASCII are written to no log', async t => {
+  const { server } = await setUpCaServer(t, { plaintextListen: '127.0.0.1:0' })
+  const written = t.mock.method(console, 'error', () => {})
+  const session = connectHttp2(`http://${server.plaintextAddress}`)
+  t.after(() => session.destroy())
+  const path = '/istio.v1.auth.IstioCertificateService/CreateCertificate'
+  const call = session.request({
+    ':method': 'POST',
+    ':path': path,
+    'content-type': 'application/grpc',
+    'x-name': 'caf\u00e9',
+  })
+  await once(call.resume().end(), 'close')
+  assert.equal(written.mock.callCount(), 0)
 })
 
 test('an address that is taken or malformed is an error that names it', async t => {

@@ -9,6 +9,7 @@ import { reasonOf } from '../answers/reason-of.ts'
 import type { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import type { ServerNames } from '../plugins/embedded/server-names.ts'
+import { muteGrpcLog } from '../transport/grpc-log.ts'
 import { formatHostPort, type HostPort, isLoopback, parseHostPort } from '../transport/host-port.ts'
 import { IMPERSONATED_IDENTITY, istioCertificateService, metadataText } from '../transport/istio-certificate-service.ts'
 import type { Authenticator, Caller, CallerCredentials } from './authenticators.ts'
@@ -97,6 +98,7 @@ export class IstioCaServer implements AsyncDisposable {
       ttlSeconds: options.serverTtlSeconds ?? 86_400,
       warn: options.warn,
     })
+    muteGrpcLog()
     // With channelz off, the forceShutdown of grpc-js 1.14 closes no session.
     const server = new Server({ 'grpc.max_receive_message_length': MAX_REQUEST_BYTES })
     const handler = new CertificateHandler(options)

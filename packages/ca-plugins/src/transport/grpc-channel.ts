@@ -1,4 +1,4 @@
-/** What carries the unary calls of a {@link GrpcConnection}: our own HTTP/2 session, or grpc-js. */
+/** Where a channel leads, and the calls that it carries. */
 import type { Metadata } from '@grpc/grpc-js'
 import type { Clock, TlsMaterial } from '@livery/core'
 
@@ -9,20 +9,6 @@ export interface ChannelCall {
   readonly metadata: Metadata
   /** Sent to the server, which may stop its work then; the caller ends the call. Milliseconds; default: none. */
   readonly timeoutMs?: number | undefined
-}
-
-export interface GrpcChannel {
-  /**
-   * Resolves once connected, or when the time is up and nothing is known to be wrong. Rejects with a `ServiceError` if the
-   * server could not be reached by then, or with the signal's reason.
-   */
-  ready(withinMs: number, signal: AbortSignal): Promise<void>
-  /** Connects first if need be. Rejects with a `ServiceError`, or with the signal's reason. */
-  send(call: ChannelCall, signal: AbortSignal): Promise<Buffer>
-  /** Whether a call that has failed leaves its connection as it was, so that only a new channel has a new one. */
-  readonly keepsConnection: boolean
-  /** Called when no call is open. */
-  close(): void
 }
 
 /** Where the server is, and how it proves itself. */

@@ -2,8 +2,7 @@
 import { status } from '@grpc/grpc-js'
 import { after, type TlsMaterial } from '@livery/core'
 import type { Connection } from './current-connection.ts'
-import type { ChannelCall, ChannelOptions, GrpcChannel } from './grpc-channel.ts'
-import { GrpcJsChannel, needsGrpcJs } from './grpc-js-channel.ts'
+import type { ChannelCall, ChannelOptions } from './grpc-channel.ts'
 import { isStatus } from './grpc-status.ts'
 import { Http2Channel } from './http2-channel.ts'
 
@@ -40,14 +39,13 @@ const RECONNECTABLE: ReadonlySet<status> = new Set([
 export class GrpcConnection implements Connection {
   readonly material: TlsMaterial
   readonly #clock: ChannelOptions['clock']
-  readonly #channel: GrpcChannel
+  readonly #channel: Http2Channel
   #failures = 0
 
-  /** `environment` decides whether grpc-js carries the calls. Default: that of the process. */
-  constructor(options: ChannelOptions, environment: NodeJS.ProcessEnv = process.env) {
+  constructor(options: ChannelOptions) {
     this.material = options.target.material
     this.#clock = options.clock
-    this.#channel = needsGrpcJs(options.target, environment) ? new GrpcJsChannel(options) : new Http2Channel(options)
+    this.#channel = new Http2Channel(options)
   }
 
   /** Whether so many calls failed in a row that a new connection should be tried: it resolves the name again. */

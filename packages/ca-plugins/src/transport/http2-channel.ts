@@ -3,13 +3,7 @@ import { constants } from 'node:http2'
 import { status } from '@grpc/grpc-js'
 import { after, type Clock, sleep, untilAborted } from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
-import {
-  type ChannelCall,
-  type ChannelOptions,
-  type GrpcChannel,
-  type Keepalive,
-  MAX_ANSWER_BYTES,
-} from './grpc-channel.ts'
+import { type ChannelCall, type ChannelOptions, type Keepalive, MAX_ANSWER_BYTES } from './grpc-channel.ts'
 import { serviceError } from './grpc-status.ts'
 import { formatHostPort } from './host-port.ts'
 import { type Dial, dialer } from './http2-dial.ts'
@@ -20,7 +14,7 @@ import { callUnary } from './unary-stream.ts'
 /** A server that finds the probes too many says so: https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md */
 const TOO_MANY_PINGS = Buffer.from('too_many_pings')
 
-export class Http2Channel implements GrpcChannel {
+export class Http2Channel {
   readonly #clock: Clock
   #keepalive: Keepalive | undefined
   readonly #outage: Outage
@@ -32,11 +26,12 @@ export class Http2Channel implements GrpcChannel {
   #connecting: Promise<SessionActivity> | undefined
   #waiting: Promise<SessionActivity> | undefined
 
-  constructor({ target, clock, keepalive, random }: ChannelOptions) {
+  /** `environment` can name a proxy. */
+  constructor({ target, clock, keepalive, random }: ChannelOptions, environment: NodeJS.ProcessEnv = process.env) {
     this.#clock = clock
     this.#keepalive = keepalive
     this.#outage = new Outage(clock, random)
-    this.#dial = dialer(target, clock)
+    this.#dial = dialer(target, clock, environment)
     this.#headers = Object.entries({
       ':method': 'POST',
       ':scheme': target.plaintext ? 'http' : 'https',
@@ -48,11 +43,15 @@ export class Http2Channel implements GrpcChannel {
     }).flat()
   }
 
+  /** Whether a call that has failed leaves its connection as it was, so that only a new channel has a new one. */
   get keepsConnection(): boolean {
     return this.#usable !== undefined
   }
 
-  /** Dials again and again, as long as somebody waits. */
+  /**
+   * Dials again and again, as long as somebody waits. Resolves once connected, or when the time is up and nothing is known to be
+   * wrong. Rejects with a `ServiceError` if the server could not be reached by then, or with the signal's reason.
+   */
   async ready(withinMs: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
     let isOver = false
@@ -75,6 +74,7 @@ export class Http2Channel implements GrpcChannel {
     if (failure !== undefined) throw failure
   }
 
+  /** Connects first if need be. Rejects with a `ServiceError`, or with the signal's reason. */
   async send(call: ChannelCall, signal: AbortSignal): Promise<Buffer> {
     const activity = this.#usable ?? (await untilAborted(this.#session(), signal))
     activity.begin()
@@ -90,6 +90,7 @@ export class Http2Channel implements GrpcChannel {
     }
   }
 
+  /** Call it when no call is open. */
   close(): void {
     this.#closing.abort()
     this.#current?.session.destroy()

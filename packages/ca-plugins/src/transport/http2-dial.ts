@@ -1,10 +1,12 @@
-/** Opens an HTTP/2 session for gRPC: TCP, TLS with its checks, and the server's settings. */
+/** Opens an HTTP/2 session for gRPC: TCP, a proxy's tunnel, TLS with its checks, and the server's settings. */
+import { readFileSync } from 'node:fs'
 import { type ClientHttp2Session, type ClientSessionOptions, connect as connectHttp2 } from 'node:http2'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
-import { checkServerIdentity, connect as connectTls, createSecureContext } from 'node:tls'
+import { type ConnectionOptions, checkServerIdentity, connect as connectTls, createSecureContext } from 'node:tls'
 import { after, type Clock } from '@livery/core'
 import { DIAL_MS, limitConnecting } from './connect-limit.ts'
 import type { ChannelTarget } from './grpc-channel.ts'
+import { openTunnel, proxyFor } from './http-proxy.ts'
 
 const SESSION_OPTIONS: ClientSessionOptions = {
   settings: { enablePush: false },
@@ -20,16 +22,27 @@ const SESSION_OPTIONS: ClientSessionOptions = {
  */
 export type Dial = (signal: AbortSignal) => Promise<ClientHttp2Session>
 
-export function dialer(target: ChannelTarget, clock: Clock): Dial {
-  const open = socketOpener(target)
+export function dialer(target: ChannelTarget, clock: Clock, environment: NodeJS.ProcessEnv): Dial {
+  const { host, port, plaintext } = target
+  // The roots are parsed once for all attempts.
+  let tls: ConnectionOptions | undefined
   return async signal => {
-    const socket = open()
-    using _tcp = limitConnecting(socket, target.host, clock)
+    const proxy = proxyFor(host, environment)
+    if (!plaintext) tls ??= tlsOptions(target, environment)
+    const { host: peer, port: peerPort } = proxy ?? target
+    let socket: Socket =
+      tls && !proxy ? connectTls({ ...tls, host, port }) : connectTcp({ host: peer, port: peerPort, noDelay: true })
+    using _tcp = limitConnecting(socket, peer, clock)
     using _late = after(clock, DIAL_MS, () => socket.destroy(new Error(`no connection within ${DIAL_MS} ms`)))
     const onAbort = () => socket.destroy()
     signal.addEventListener('abort', onAbort)
     try {
-      return await openSession(socket, target.plaintext)
+      if (proxy) {
+        // What is spoken through the tunnel has the reason of its end.
+        await openTunnel(socket.on('error', ignore), proxy, target)
+        if (tls) socket = connectTls({ ...tls, socket })
+      }
+      return await openSession(socket, plaintext)
     } catch (error) {
       socket.destroy()
       throw error
@@ -39,26 +52,25 @@ export function dialer(target: ChannelTarget, clock: Clock): Dial {
   }
 }
 
-/** The roots are parsed once for all attempts. */
-function socketOpener({ host, port, plaintext, serverName, sentName = host, material }: ChannelTarget): () => Socket {
-  if (plaintext) return () => connectTcp({ host, port, noDelay: true })
-  const { roots, clientCertificate } = material
-  const secureContext = createSecureContext({
-    ...(roots && { ca: roots }),
-    ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
-  })
-  return () =>
-    connectTls({
-      host,
-      port,
-      secureContext,
-      // TLS has no addresses for names, and Node 26 throws: then none is sent.
-      servername: isIP(sentName) ? '' : sentName,
-      ALPNProtocols: ['h2'],
-      // Not the default, which NODE_TLS_REJECT_UNAUTHORIZED turns off for a whole process.
-      rejectUnauthorized: true,
-      checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
-    })
+/** With what gRPC's variables say where the configuration is silent. */
+function tlsOptions(
+  { host, serverName, sentName = host, material }: ChannelTarget,
+  { GRPC_SSL_CIPHER_SUITES: ciphers, GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: rootsFile }: NodeJS.ProcessEnv,
+): ConnectionOptions {
+  const { clientCertificate, roots = rootsFile ? readFileSync(rootsFile) : undefined } = material
+  return {
+    secureContext: createSecureContext({
+      ...(roots && { ca: roots }),
+      ...(ciphers && { ciphers }),
+      ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
+    }),
+    // TLS has no addresses for names, and Node 26 throws: then none is sent.
+    servername: isIP(sentName) ? '' : sentName,
+    ALPNProtocols: ['h2'],
+    // Not the default, which NODE_TLS_REJECT_UNAUTHORIZED turns off for a whole process.
+    rejectUnauthorized: true,
+    checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
+  }
 }
 
 async function openSession(socket: Socket, plaintext: boolean): Promise<ClientHttp2Session> {
@@ -79,3 +91,5 @@ async function openSession(socket: Socket, plaintext: boolean): Promise<ClientHt
   })
   return await promise
 }
+
+function ignore(): void {}

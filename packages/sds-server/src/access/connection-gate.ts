@@ -35,8 +35,8 @@ export interface ConnectionGateOptions {
   readonly events: Events<SdsEvent>
   /** Called when an identity on demand found no room in the budget of its caller. */
   onIdentityRefused(): void
-  /** Takes over a connection that was let in. */
-  admit(socket: Socket): void
+  /** Serves a connection that was let in. */
+  admit(connection: AdmittedConnection): void
   /** Called when the last connection closed. */
   onEmpty(): void
 }
@@ -50,7 +50,7 @@ interface Candidate {
 
 export class ConnectionGate {
   readonly #options: ConnectionGateOptions
-  readonly #connections = new Map<string, AdmittedConnection>()
+  readonly #connections = new Set<AdmittedConnection>()
   readonly #waiting: WaitingConnections<Candidate & { readonly socket: Socket }>
   readonly #budgets = new Map<CallerAccount, CallerBudget>()
   #policy: AccessPolicy
@@ -84,20 +84,15 @@ export class ConnectionGate {
     else this.#consider(arrival, info)
   }
 
-  /** The connection of a new call, by what `call.getPeer()` says; `undefined` once it takes none. */
-  find(peer: string): Connection | undefined {
-    return this.#hasStoppedGranting ? undefined : this.#connections.get(peer)
-  }
-
   connections(): Iterable<Connection> {
-    return this.#connections.values()
+    return this.#connections
   }
 
   /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
   follow(policy: AccessPolicy): void {
     if (this.#hasStoppedGranting) return
     this.#policy = policy
-    for (const connection of this.#connections.values()) this.#decideAgain(connection)
+    for (const connection of this.#connections) this.#decideAgain(connection)
     if (!policy.identifies) for (const subject of this.#waiting.subjects()) this.#endWait(subject)
   }
 
@@ -107,7 +102,7 @@ export class ConnectionGate {
    */
   recheck(subject: string): boolean {
     if (!this.#policy.identifies) return false
-    const present = [...this.#connections.values()].filter(({ info }) => info.subject === subject)
+    const present = [...this.#connections].filter(({ info }) => info.subject === subject)
     const isUnknown = this.#isUnknown(subject)
     for (const connection of present) {
       if (isUnknown) connection.cut()
@@ -124,8 +119,10 @@ export class ConnectionGate {
     this.#waiting.endAll()
     if (this.#connections.size === 0) return
     const known = this.#policy.known()
-    for (const connection of this.#connections.values())
+    for (const connection of this.#connections) {
+      connection.takesCalls = false
       connection.permission = new LastPermission(connection.permission, known)
+    }
   }
 
   /** Refuses the connections that wait for their turn or for the facts of their caller. Call it when no more are accepted. */
@@ -135,7 +132,7 @@ export class ConnectionGate {
   }
 
   destroyAll(): void {
-    for (const connection of this.#connections.values()) connection.close()
+    for (const connection of this.#connections) connection.close()
   }
 
   #identify(caller: PeerCredentials | undefined, descriptor: number | undefined): Identification | undefined {
@@ -274,20 +271,18 @@ export class ConnectionGate {
     const { closings, events, room, onEmpty, admit } = this.#options
     const allowance = new StreamAllowance(room.streams.most)
     const connection = new AdmittedConnection(info, permission, budget, socket, closings, allowance)
-    const peer = `connection ${info.id}`
     const { reads } = budget.account
-    // The only thing grpc-js gives a call's handler of its connection is the remote address, which a UNIX socket does not have.
-    Object.defineProperty(socket, 'remoteAddress', { value: peer })
-    this.#connections.set(peer, connection)
+    this.#connections.add(connection)
     socket.on('close', () => {
-      this.#connections.delete(peer)
+      connection.takesCalls = false
+      this.#connections.delete(connection)
       reads.delete(connection)
       budget.closeConnection()
       events.emit({ kind: 'connection-closed', connection: info })
       if (this.#connections.size === 0) onEmpty()
     })
     events.emit({ kind: 'connection-opened', connection: info })
-    admit(socket)
+    admit(connection)
     reads.add(connection)
   }
 

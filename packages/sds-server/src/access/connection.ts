@@ -16,6 +16,8 @@ export interface Connection {
   readonly permission: SecretView
   /** The account of its caller, and the limits on it. */
   readonly budget: CallerBudget
+  /** Whether a new call is served. */
+  readonly takesCalls: boolean
   /** Bytes of messages that were read from it. */
   messageBytes: number
   /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
@@ -42,6 +44,7 @@ export class AdmittedConnection implements Connection, ReadSource {
   readonly unsent: UnsentMemory
   readonly allowance: StreamAllowance
   permission: SecretView
+  takesCalls = true
   messageBytes = 0
   answers = 0
   #overhead = 0

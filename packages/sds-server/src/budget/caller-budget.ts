@@ -75,7 +75,7 @@ type Opened = 'connections' | 'streams'
 export type CallBound = Bound | 'rate'
 
 /**
- * Bytes that are charged for what cannot be weighed: the buffers of grpc-js, node:http2 and nghttp2. Measured, rounded up:
+ * Bytes that are charged for what cannot be weighed: the buffers of node:http2 and nghttp2. Measured, rounded up:
  * the README of this package, "What is bounded, and how".
  */
 export const COSTS = { connection: 32_768, stream: 8_192, fetch: 32_768, name: 1_024 } as const

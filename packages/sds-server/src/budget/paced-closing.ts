@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { startReading, stopReading } from '../socket/socket-reading.ts'
 import { NextTurn } from './next-turn.ts'
 
-/** Of all connections together: about 4 ms of work, nearly all of it in callbacks of Node and grpc-js behind the slice. */
+/** Of all connections together: about 4 ms of work, nearly all of it in callbacks of Node behind the slice. */
 const STREAMS_OF_A_SLICE = 128
 const NGHTTP2_CANCEL = 8
 
@@ -34,8 +34,8 @@ export class ClosingQueue {
 }
 
 /**
- * A connection ends at its socket (the peer left, or the server destroys it) or at its session (an error of HTTP/2, or a
- * deadline of grpc-js). Both ends wait here for the streams.
+ * A connection ends at its socket (the peer left, or the server destroys it) or at its session (an error of HTTP/2, a PING
+ * without an answer). Both ends wait here for the streams.
  */
 export class PacedClosing {
   readonly #socket: Socket

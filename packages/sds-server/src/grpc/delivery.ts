@@ -1,7 +1,6 @@
 /** Reports when a peer has what was written to it, for protocols in which it does not answer. */
 import { randomBytes } from 'node:crypto'
 import type { Http2Session } from 'node:http2'
-import { http2StreamOf } from './grpc-js-internals.ts'
 
 /** RFC 9113, section 6.7. */
 const PING_BYTES = 8
@@ -10,17 +9,11 @@ const PING_BYTES = 8
 const waiting = new WeakMap<Http2Session, (() => void)[]>()
 
 /**
- * Calls `task` when the peer of `call` has received everything that was written to it before: it answers a PING, and reads
+ * Calls `task` when the peer of `session` has received everything that was written to it before: it answers a PING, and reads
  * frames in their order (RFC 9113, section 6.7). One PING at a time serves all streams of a connection. If the connection
  * ends before, or the answer is to another PING, `task` is never called.
  */
-export function onReceived(call: object, task: () => void): void {
-  const session = http2StreamOf(call)?.session
-  if (session) onSessionReceived(session, task)
-}
-
-/** As `onReceived`, for the peer of `session`. */
-export function onSessionReceived(session: Http2Session, task: () => void): void {
+export function onReceived(session: Http2Session, task: () => void): void {
   if (session.destroyed || session.closed) return
   const next = waiting.get(session)
   if (next) next.push(task)

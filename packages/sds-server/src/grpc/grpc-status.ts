@@ -1,17 +1,21 @@
-/** How a refusal of ours becomes a gRPC status. */
-import { status } from '@grpc/grpc-js'
+/** How a refusal of ours becomes a gRPC status: https://github.com/grpc/grpc/blob/master/doc/statuscodes.md */
 import { type RefusalCode, StreamRefusal } from '../protocol/stream-refusal.ts'
 
 const CODES: Record<RefusalCode, number> = {
-  'invalid-argument': status.INVALID_ARGUMENT,
-  'permission-denied': status.PERMISSION_DENIED,
-  'resource-exhausted': status.RESOURCE_EXHAUSTED,
-  'deadline-exceeded': status.DEADLINE_EXCEEDED,
-  unimplemented: status.UNIMPLEMENTED,
-  unavailable: status.UNAVAILABLE,
+  'invalid-argument': 3,
+  'deadline-exceeded': 4,
+  'not-found': 5,
+  'permission-denied': 7,
+  'resource-exhausted': 8,
+  unimplemented: 12,
+  unavailable: 14,
 }
+const INTERNAL = 13
 
-/** An error in the form in which grpc-js takes a status. */
+export const OK = { code: 0, details: 'OK' } as const
+export const UNAVAILABLE = CODES.unavailable
+
+/** An error with its status. */
 export interface StatusError extends Error {
   readonly code: number
   readonly details: string
@@ -19,7 +23,7 @@ export interface StatusError extends Error {
 
 export function toStatusError(error: unknown): StatusError {
   const refusal = error instanceof StreamRefusal ? error : undefined
-  const code = refusal ? CODES[refusal.code] : status.INTERNAL
+  const code = refusal ? CODES[refusal.code] : INTERNAL
   // An unexpected error's own text could hold anything, so it stays here.
   const details = refusal?.message ?? 'internal error: see the log of the agent'
   return Object.assign(new Error(details), { code, details })

@@ -1,66 +1,76 @@
 /** The gRPC health protocol, on the same sockets: https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
-import { type Server, type ServerUnaryCall, type ServerWritableStream, type sendUnaryData, status } from '@grpc/grpc-js'
-import type { HealthCheckRequest } from '../gen/grpc/health/v1/health.ts'
 import { HealthCheckResponse } from '../gen/grpc/health/v1/health.ts'
-import { type Decoded, decodeHealthRequest } from '../protocol/request-codec.ts'
+import { decodeHealthRequest } from '../protocol/request-codec.ts'
+import { ResponseFrame } from '../protocol/response-frame.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { CallOpener } from './session-guard.ts'
+import type { SocketCalls } from './socket-calls.ts'
+import type { UnaryCall, UnaryMethod } from './unary-call.ts'
 
 const SERVICE = 'grpc.health.v1.Health'
-export const HEALTH_PATHS = [`/${SERVICE}/Check`, `/${SERVICE}/Watch`]
 const SERVING = 1
 const NOT_SERVING = 2
 const SERVICE_UNKNOWN = 3
 
-type HealthRequest = Decoded<HealthCheckRequest>
+const ROOM: Omit<UnaryMethod, 'answer'> = {
+  method: 'Health',
+  open: budget => budget.openHealthCall(),
+  close: budget => budget.closeHealthCall(),
+}
 
 /** Reports SERVING for the server ("") and its services until `stopServing`. */
 export class HealthService {
+  readonly openers: ReadonlyMap<string, CallOpener>
   readonly #services: ReadonlySet<string>
-  readonly #watchers = new Set<ServerWritableStream<HealthRequest, Buffer>>()
+  readonly #watchers = new Set<UnaryCall>()
   #isServing = true
 
-  constructor(services: readonly string[]) {
+  constructor(services: readonly string[], calls: SocketCalls) {
     this.#services = new Set(['', SERVICE, ...services])
-  }
-
-  register(server: Server): void {
-    const asIs = (bytes: Buffer) => bytes
-    server.register(`/${SERVICE}/Check`, this.#check.bind(this), asIs, decodeHealthRequest, 'unary')
-    server.register(`/${SERVICE}/Watch`, this.#watch.bind(this), asIs, decodeHealthRequest, 'serverStream')
+    const check: UnaryMethod = { ...ROOM, answer: (request, call) => this.#check(request, call) }
+    const watch: UnaryMethod = { ...ROOM, answer: (request, call) => this.#watch(request, call) }
+    this.openers = new Map([
+      [`/${SERVICE}/Check`, (call, connection) => calls.serveUnary(call, connection, check)],
+      [`/${SERVICE}/Watch`, (call, connection) => calls.serveUnary(call, connection, watch)],
+    ])
   }
 
   stopServing(): void {
     this.#isServing = false
-    for (const call of this.#watchers) call.write(encodeStatus(NOT_SERVING))
+    for (const call of this.#watchers) send(call, NOT_SERVING)
   }
 
   /** Ends the open watches; resolves nothing, as their connections end next. */
   [Symbol.dispose](): void {
-    for (const call of this.#watchers) call.end()
+    for (const call of this.#watchers) call.finish()
     this.#watchers.clear()
   }
 
-  #check({ request }: ServerUnaryCall<HealthRequest, Buffer>, callback: sendUnaryData<Buffer>): void {
+  #check(request: Buffer, call: UnaryCall): void {
     const found = this.#statusOf(request)
-    if (found === SERVICE_UNKNOWN) callback({ code: status.NOT_FOUND, details: 'no such service here' })
-    else callback(null, encodeStatus(found))
+    if (found === SERVICE_UNKNOWN) throw new StreamRefusal('not-found', 'no such service here')
+    send(call, found)
+    call.finish()
   }
 
-  #watch(call: ServerWritableStream<HealthRequest, Buffer>): void {
-    const found = this.#statusOf(call.request)
-    call.write(encodeStatus(found))
+  #watch(request: Buffer, call: UnaryCall): void {
+    const found = this.#statusOf(request)
+    send(call, found)
     if (found === SERVICE_UNKNOWN) return
     this.#watchers.add(call)
-    const forget = () => void this.#watchers.delete(call)
-    call.on('cancelled', forget)
-    call.on('close', forget)
+    call.onEnded = () => void this.#watchers.delete(call)
   }
 
-  #statusOf(decoded: HealthRequest): number {
+  #statusOf(request: Buffer): number {
+    const decoded = decodeHealthRequest(request)
     if (decoded.kind === 'malformed' || !this.#services.has(decoded.request.service)) return SERVICE_UNKNOWN
     return this.#isServing ? SERVING : NOT_SERVING
   }
 }
 
-function encodeStatus(value: number): Buffer {
-  return Buffer.from(HealthCheckResponse.encode({ status: value }).finish())
+function send(call: UnaryCall, status: number): void {
+  const message = HealthCheckResponse.encode({ status }).finish()
+  const bytes = ResponseFrame.allocate(message.length)
+  bytes.set(message, ResponseFrame.start)
+  call.send(new ResponseFrame(bytes, []).acquire(), () => {})
 }

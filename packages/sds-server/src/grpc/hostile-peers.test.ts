@@ -238,15 +238,6 @@ test('streams over the limit are refused, and there is room again when one ends'
   await assertStillServes(client.sotw())
 })
 
-test('connections that speak no HTTP/2, or say nothing, are closed after the idle time', async () => {
-  await using running = await startServer({}, { connectionIdleMs: 20 })
-  const sockets = [connect(running.path), connect(running.path)]
-  sockets[0]?.write('PRI * HT')
-  await Promise.all(sockets.map(socket => once(socket.resume(), 'close')))
-  for (const id of [1, 2]) await running.event('connection-closed', ({ connection }) => connection.id === id)
-  assert.equal(running.server.sockets()[0]?.connections, 0)
-})
-
 test('nothing that the server reports holds a key, whatever a NACK quotes', async () => {
   await using running = await startServer()
   const item = running.source.current({ kind: 'identity', identity: WEB })

@@ -1,16 +1,14 @@
-/** What a call owes its peer beside its messages: headers, deadlines, status, and that grpc-js knows of it. */
+/** What a call owes its peer beside its messages: headers, deadlines, status. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type ClientHttp2Stream, createServer, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { Server } from '@grpc/grpc-js'
 import { FakeClock } from '@livery/core/testing'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
 import { API, startServer, temporaryDirectory, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
-import { streamCounterOf } from './grpc-js-internals.ts'
 import { Http2Call } from './http2-call.ts'
 
 const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
@@ -27,13 +25,6 @@ async function statusOf(call: ClientHttp2Stream): Promise<readonly [code: number
   const [headers] = await once(call.resume(), 'response')
   return [Number(headers['grpc-status']), decodeURIComponent(String(headers['grpc-message']))]
 }
-
-test('grpc-js counts streams where this version of Livery looks for it', () => {
-  assert.ok(
-    streamCounterOf(new Server()),
-    'grpc-js has moved `onStreamOpened`: every stream goes through its call objects until streamCounterOf finds it again',
-  )
-})
 
 test('a response has the headers of gRPC, and its stream ends with trailers when the peer ends its side', async () => {
   await using running = await startServer()
@@ -61,8 +52,11 @@ test('an open call keeps no headers', async t => {
   const server = createServer().listen(path)
   t.after(() => server.close())
   server.on('stream', (stream, received) => {
-    const call = new Http2Call(stream, received, 'peer', new FakeClock())
-    call.start({ write() {}, endOfStream() {} }, { onHeaders: read => void read('te'), onRefusal() {}, onEnd() {} })
+    const call = new Http2Call(stream, received, new FakeClock())
+    call.start(
+      { write() {}, onUnread() {}, endOfStream() {} },
+      { onHeaders: read => void read('te'), onRefusal() {}, onEnd() {} },
+    )
     calls.push(call)
     headers.push(new WeakRef(received))
   })
@@ -173,38 +167,3 @@ test('a status says in percent encoding what no header can hold', async () => {
   assert.match(encoded, /^[\x20-\x7e]*$/)
   assert.match(decodeURIComponent(encoded), /type_url "gr.*100 %.*" is not served here/)
 })
-
-test('a connection is idle only while it has no stream', async () => {
-  await using running = await startServer({}, { connectionIdleMs: 50 })
-  const { stream, ...opened } = await openStreamInTime(running.path)
-  using peer = opened.peer
-  using idle = new RawPeer(running.path)
-  const left = once(peer.session, 'close')
-  let hasGoaway = false
-  peer.session.on('goaway', () => {
-    hasGoaway = true
-  })
-  // It had as long as the other, and the timer of each is real.
-  await once(idle.session, 'close')
-  await peer.pinged()
-  stream.ask('ROOTCA')
-  assert.deepEqual(namesOf(await stream.next()), ['ROOTCA'])
-  assert.equal(hasGoaway, false)
-  stream.http.end()
-  await left
-})
-
-/** On a busy machine a connection can be idle for too long before the server reads its first stream. */
-async function openStreamInTime(path: string): Promise<{ readonly peer: RawPeer; readonly stream: RawStream }> {
-  for (;;) {
-    const peer = new RawPeer(path)
-    const stream = peer.open()
-    stream.ask(WEB)
-    const response = await Promise.race([stream.next(), once(peer.session, 'goaway').then(() => undefined)])
-    if (response) {
-      assert.deepEqual(namesOf(response), [WEB])
-      return { peer, stream }
-    }
-    peer[Symbol.dispose]()
-  }
-}

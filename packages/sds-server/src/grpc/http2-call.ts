@@ -1,14 +1,39 @@
-/**
- * A gRPC call on its HTTP/2 stream, without the call object of grpc-js, which costs more than all else that opens a stream:
- * https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
- */
+/** A gRPC call on its HTTP/2 stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock } from '@livery/core'
 import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { writeFrame } from './send-frame.ts'
-import type { CallListener, CallStatus, DataSink, HeaderReader, StreamTransport } from './stream-transport.ts'
+import { onReceived } from './delivery.ts'
+import { toStatusError } from './grpc-status.ts'
+
+export interface CallStatus {
+  readonly code: number
+  readonly details: string
+}
+
+/** The value of a header; several are joined by ", ". */
+export type HeaderReader = (name: string) => string | undefined
+
+/** Takes what arrives. */
+export interface DataSink {
+  /** Called with each DATA frame, but for those that come while the call is paused: they follow when it is resumed. */
+  write(data: Buffer): void
+  /** Called while the call is paused, with the length of each DATA frame, which waits now. */
+  onUnread(bytes: number): void
+  /** Called when the peer has ended its side, behind all DATA frames. */
+  endOfStream(): void
+}
+
+/** Hears of a call. */
+export interface CallListener {
+  /** Called once, inside `start`. */
+  onHeaders(header: HeaderReader): void
+  /** Called when the deadline of the peer has passed, or cannot be read: with a `StreamRefusal`, to be answered by a status. */
+  onRefusal(error: unknown): void
+  /** Called once for every end of a call, a regular one too: it has its status, or its stream is closed. */
+  onEnd(): void
+}
 
 const HEADERS = {
   ':status': '200',
@@ -30,35 +55,31 @@ const UNIT_MS: ReadonlyMap<string | undefined, number> = new Map([
   ['u', 1e-3],
   ['n', 1e-6],
 ])
+/** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
+const COPY_BELOW = 0.5
 
 /** A call that is open for hours keeps no headers. */
-export class Http2Call implements StreamTransport {
-  readonly stream: ServerHttp2Stream
-  readonly #peer: string
+export class Http2Call {
+  readonly #stream: ServerHttp2Stream
   readonly #clock: Clock
   #headers: IncomingHttpHeaders | undefined
   #listener: CallListener | undefined
   #deadline: Disposable | undefined
+  #isPaused = false
   #hasStatus = false
   #hasEnded = false
 
-  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: string, clock: Clock) {
-    this.stream = stream
+  constructor(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, clock: Clock) {
+    this.#stream = stream
     this.#headers = headers
-    this.#peer = peer
     this.#clock = clock
   }
 
-  getPeer(): string {
-    return this.#peer
-  }
-
   start(requests: DataSink, listener: CallListener): void {
-    const { stream } = this
     const headers = this.#headers ?? {}
     this.#headers = undefined
     this.#listener = listener
-    stream.on('close', () => this.#end())
+    this.#stream.on('close', () => this.#end())
     listener.onHeaders(readerOf(headers))
     const timeout = headers['grpc-timeout']
     // A call that was refused for its headers would otherwise be held until then.
@@ -66,14 +87,67 @@ export class Http2Call implements StreamTransport {
     this.#read(requests)
   }
 
-  sendFrame(frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
-    const { stream } = this
-    if (!stream.headersSent && !stream.destroyed && !stream.closed) stream.respond(RESPONSE, WITH_TRAILERS)
-    writeFrame(stream, frame, unsent, onWritten)
+  get isPaused(): boolean {
+    return this.#isPaused
   }
 
+  /** Bytes that came while the call was paused. */
+  get unreadBytes(): number {
+    return this.#stream.readableLength
+  }
+
+  /** Whether the peer has ended its side, and the sink has heard of it. */
+  get isHalfClosed(): boolean {
+    return this.#stream.readableEnded
+  }
+
+  /** What arrives waits, as far as the window of the stream is open. */
+  pause(): void {
+    this.#isPaused = true
+    this.#stream.pause()
+  }
+
+  resume(): void {
+    this.#isPaused = false
+    this.#stream.resume()
+    // A pause closes the window, and only this opens it again where no frame went through the buffer of the stream.
+    this.#stream._read(0)
+  }
+
+  /**
+   * Writes an acquired frame, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
+   * called only in the first case, when the peer's window allowed it; in the second `unsent`, of the connection, keeps its memory.
+   */
+  sendFrame(frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
+    const stream = this.#stream
+    if (stream.destroyed || stream.closed || stream.writableEnded) {
+      frame.release(false)
+      return
+    }
+    if (!stream.headersSent) stream.respond(RESPONSE, WITH_TRAILERS)
+    const { session } = stream
+    stream.write(frame.bytes, error => {
+      // Node 26.10 reports no error for the write that a destroyed stream was in the middle of.
+      const isWritten = !error && !stream.destroyed
+      frame.release(isWritten)
+      if (isWritten) {
+        onWritten()
+        return
+      }
+      const free = unsent.keep(frame.bytes)
+      if (session) onReceived(session, free)
+    })
+  }
+
+  /** Calls `task` when the peer has received everything that was sent to it before, as the function `onReceived` has it. */
+  onReceived(task: () => void): void {
+    const { session } = this.#stream
+    if (session) onReceived(session, task)
+  }
+
+  /** Ends the call, behind the frames that were sent. */
   sendStatus({ code, details }: CallStatus): void {
-    const { stream } = this
+    const stream = this.#stream
     if (this.#hasStatus || stream.destroyed || stream.closed) return
     this.#hasStatus = true
     const trailers = { 'grpc-status': String(code), 'grpc-message': encodeURI(details.toWellFormed()) }
@@ -89,15 +163,38 @@ export class Http2Call implements StreamTransport {
     stream.end()
   }
 
+  /** Ends a call that was not started. */
+  refuse(refusal: StreamRefusal): void {
+    this.sendStatus(toStatusError(refusal))
+    closeAnswered(this.#stream)
+  }
+
+  /** Call it when the call has ended; it calls `onGone` when the HTTP/2 stream is closed. */
+  onClosed(onGone: () => void): void {
+    const stream = this.#stream
+    if (stream.closed || stream.destroyed) {
+      onGone()
+      return
+    }
+    stream.once('close', onGone)
+    closeAnswered(stream)
+  }
+
   /**
    * Replaces the hook to which Node gives each DATA frame. The buffer behind it costs a tenth of a response, and is of use
    * only while frames wait in it.
    */
   #read(requests: DataSink): void {
-    const { stream } = this
+    const stream = this.#stream
     const { push } = stream
     stream.push = (data: Buffer | null) => {
-      if (data === null || stream.readableLength > 0) return push.call(stream, data)
+      if (data === null) return push.call(stream, data)
+      if (this.#isPaused) {
+        const goesOn = push.call(stream, ownCopy(data))
+        requests.onUnread(data.length)
+        return goesOn
+      }
+      if (stream.readableLength > 0) return push.call(stream, data)
       requests.write(data)
       return true
     }
@@ -122,13 +219,34 @@ export class Http2Call implements StreamTransport {
     this.#hasEnded = true
     this.#deadline?.[Symbol.dispose]()
     // What the peer still sends must not fill the window of its connection.
-    this.stream.resume()
+    if (this.#isPaused) this.resume()
+    else this.#stream.resume()
     // The caller of `sendStatus` comes first.
     process.nextTick(() => this.#listener?.onEnd())
   }
 }
 
+/** Answers a stream that is no gRPC call: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests */
+export function refuseMediaType(stream: ServerHttp2Stream): void {
+  stream.respond({ ':status': 415 }, WITHOUT_BODY)
+  stream.resume()
+  closeAnswered(stream)
+}
+
+/**
+ * Closes a stream whose peer does not end its side. It is reset without an error, as gRPC asks of servers, but not behind
+ * trailers, which the reset would overtake: https://httpwg.org/specs/rfc9113.html#rfc.section.8.1
+ */
+function closeAnswered(stream: ServerHttp2Stream): void {
+  // From Node 26.8 on a reset overtakes headers of the same turn of the event loop.
+  if (!stream.readableEnded && stream.sentTrailers === undefined) setImmediate(() => stream.close())
+}
+
 /** Outside of the class: closures of one function share what they capture, and one of them lives as long as the call. */
 function readerOf(headers: IncomingHttpHeaders): HeaderReader {
   return name => headers[name]?.toString()
+}
+
+function ownCopy(chunk: Buffer): Buffer {
+  return chunk.length < COPY_BELOW * chunk.buffer.byteLength ? Buffer.from(chunk) : chunk
 }

@@ -1,5 +1,6 @@
 /** gRPC messages from the bytes of one stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import { unzipSync } from 'node:zlib'
+import { systemErrorCode } from '@livery/core'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 
 const HEAD_BYTES = 5
@@ -12,8 +13,8 @@ export interface Assembled {
 }
 
 /**
- * Keeps what there is of a message in a buffer of its own. grpc-js keeps slices of what was read from the connection, and
- * each of them, even of one byte, keeps all of up to 64 KiB in memory.
+ * Keeps what there is of a message in a buffer of its own: a slice of what was read from the connection, even of one byte,
+ * would keep all of up to 64 KiB in memory.
  */
 export class MessageAssembler {
   readonly #maxBytes: number
@@ -89,9 +90,10 @@ export class MessageAssembler {
     if (flag !== COMPRESSED) return message
     try {
       return unzipSync(message, { maxOutputLength: this.#maxBytes })
-    } catch {
-      const limit = `at most ${this.#maxBytes} bytes are taken`
-      throw new StreamRefusal('resource-exhausted', `a message that cannot be decompressed, or is too big: ${limit}`)
+    } catch (error) {
+      if (systemErrorCode(error) === 'ERR_BUFFER_TOO_LARGE')
+        throw new StreamRefusal('resource-exhausted', `a message of more than ${this.#maxBytes} bytes`)
+      throw new StreamRefusal('unimplemented', 'a message that is compressed, and not by gzip or deflate')
     }
   }
 }

@@ -1,5 +1,5 @@
 /** Watches what a peer does with HTTP/2 itself: its preface, its control frames, its headers, and how often. */
-import type { Http2Server, IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
+import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock, systemErrorCode } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import { COSTS } from '../budget/caller-budget.ts'
@@ -7,6 +7,8 @@ import { FRAME_COSTS } from '../budget/caller-reads.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
 import type { OpeningQueue } from '../budget/opening-queue.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { Http2Call, refuseMediaType } from './http2-call.ts'
 import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 
 /**
@@ -24,6 +26,7 @@ const SESSION_ERROR_FAULTS = 250
  * GOAWAY names a last stream that no server opened.
  */
 const NGHTTP2_ERR_PROTO = -505
+const CONTENT_TYPE = 'application/grpc'
 /** The peer left before it read everything, as programs do that are killed: not a flood. */
 const PEER_LEFT: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE'])
 /** How often the bytes of all connections are counted. */
@@ -33,16 +36,16 @@ const NGHTTP2_PROTOCOL_ERROR = 1
 const SILENT_COST = 0.05
 const NGHTTP2_ENHANCE_YOUR_CALM = 11
 
+/** Serves a call, or refuses it. */
+export type CallOpener = (call: Http2Call, connection: Connection) => void
+
 export interface SessionGuardOptions {
   readonly clock: Clock
-  readonly paths: ReadonlySet<string>
+  /** By their paths. */
+  readonly methods: ReadonlyMap<string, CallOpener>
   readonly openings: OpeningQueue
   /** The deadline of the preface and SETTINGS of a connection. */
   readonly deadlines: DeadlineQueue
-  /** The connection with that remote address. */
-  connectionOf(peer: string): Connection | undefined
-  /** Opens a stream that grpc-js need not see; `false` hands it to grpc-js. */
-  openDirectly(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: string): boolean
   connections(): Iterable<Connection>
 }
 
@@ -56,21 +59,14 @@ export class SessionGuard implements Disposable {
     this.#unreported = onUnreportedStreams(() => this.#look(SILENT_COST))
   }
 
-  /** Call it before the server gets its first connection. */
-  watch(http2: Http2Server): void {
-    http2.on('session', session => this.#watchSession(session, http2))
-  }
-
   [Symbol.dispose](): void {
     this.#sweep?.[Symbol.dispose]()
     this.#sweep = undefined
     this.#unreported[Symbol.dispose]()
   }
 
-  #watchSession(session: ServerHttp2Session, http2: Http2Server): void {
-    const peer = session.socket?.remoteAddress ?? ''
-    const connection = this.#options.connectionOf(peer)
-    if (!connection) return
+  /** Call it before the session has read anything. */
+  watch(session: ServerHttp2Session, connection: Connection): void {
     const { reads } = connection.budget.account
     connection.closing.watch(session, () => reads.spend(FRAME_COSTS.control))
     connection.allowance.watch(session)
@@ -96,10 +92,8 @@ export class SessionGuard implements Disposable {
       onControl()
     })
     session.on('ping', onPing)
-    // Node's own listener gives each stream to grpc-js, which throws where it must answer one that is closed already.
-    session.removeAllListeners('stream')
-    session.on('stream', (stream, headers, ...rest) => {
-      // grpc-js listens once it has the stream, which can have failed by then.
+    session.on('stream', (stream, headers) => {
+      // Its end says all that there is to do.
       stream.on('error', ignore)
       learnFrom(stream)
       connection.answers++
@@ -119,7 +113,7 @@ export class SessionGuard implements Disposable {
         if (isHeld) budget.release(COSTS.stream)
         if (stream.destroyed || stream.closed) {
           if (!connection.closing.hasBegun) this.#fault(connection, 1, false)
-        } else if (!this.#options.openDirectly(stream, headers, peer)) http2.emit('stream', stream, headers, ...rest)
+        } else this.#open(connection, stream, headers)
       }
       this.#options.openings.add(reads, { stream, hold, open })
     })
@@ -132,13 +126,25 @@ export class SessionGuard implements Disposable {
     this.#arm()
   }
 
-  /** Whether grpc-js is to answer the stream; a path that it does not know is a fault as well. */
+  #open(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    const { methods, clock } = this.#options
+    if (!headers['content-type']?.startsWith(CONTENT_TYPE)) {
+      refuseMediaType(stream)
+      return
+    }
+    const call = new Http2Call(stream, headers, clock)
+    const open = methods.get(headers[':path'] ?? '')
+    if (open) open(call, connection)
+    else call.refuse(new StreamRefusal('unimplemented', 'this socket does not serve that method'))
+  }
+
+  /** Whether the stream is to be answered; a path that is not served is a fault as well. */
   #isFit(connection: Connection, stream: ServerHttp2Stream, headers: IncomingHttpHeaders): boolean {
     const { ':authority': authority = '', ':scheme': scheme = '', ':path': path = '', ':method': method } = headers
     const { closing } = connection
     // An answer to a HEAD has no body, and nothing behind its headers would end it.
     const isUnfit = method !== 'POST' || authority.length > MAX_AUTHORITY || scheme.length > MAX_SCHEME
-    if (isUnfit || !this.#options.paths.has(path)) this.#fault(connection, 1, false)
+    if (isUnfit || !this.#options.methods.has(path)) this.#fault(connection, 1, false)
     if (isUnfit || closing.hasBegun) {
       stream.close(NGHTTP2_PROTOCOL_ERROR)
       return false

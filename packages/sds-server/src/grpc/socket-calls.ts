@@ -8,10 +8,10 @@ import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import type { Decoded } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SubscribedName } from '../protocol/subscriptions.ts'
-import { refuseCall } from './end-call.ts'
+import type { CallListener, HeaderReader, Http2Call } from './http2-call.ts'
 import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
 import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
-import type { CallListener, HeaderReader, StreamTransport } from './stream-transport.ts'
+import { UnaryCall, type UnaryMethod } from './unary-call.ts'
 
 export interface SocketCallsOptions {
   readonly clock: Clock
@@ -20,7 +20,6 @@ export interface SocketCallsOptions {
   readonly messageBytes: number
   /** The deadlines of requests. */
   readonly deadlines: DeadlineQueue
-  connectionOf(peer: string): Connection | undefined
 }
 
 /** A call as it is listed. */
@@ -74,35 +73,38 @@ export class SocketCalls implements StreamList {
     this.#open.delete(stream)
   }
 
-  /** The connection of a call, by what `call.getPeer()` says; `undefined` once it takes none. */
-  connectionOf(peer: string): Connection | undefined {
-    return this.#options.connectionOf(peer)
-  }
-
   /** Serves `call` as a stream, or refuses it. */
-  serve<Request extends Answer, Message>(call: StreamTransport, method: StreamMethod<Request, Message>): void {
-    const connection = this.connectionOf(call.getPeer())
-    const bound = connection?.budget.openStream()
-    if (!connection || bound) this.refuse(call, method.method, bound)
+  serve<Request extends Answer, Message>(
+    call: Http2Call,
+    connection: Connection,
+    method: StreamMethod<Request, Message>,
+  ): void {
+    const bound = connection.takesCalls ? connection.budget.openStream() : 'closing'
+    if (bound) this.#refuse(call, connection, method.method, bound)
     else this.#take(call, connection, method)
   }
 
-  /** Refuses a call that finds no room, or whose connection closes. */
-  refuse(
-    call: Pick<StreamTransport, 'getPeer' | 'sendStatus'>,
-    method: CallMethod | 'Health',
-    bound: CallBound | undefined,
-  ): void {
-    const connection = this.connectionOf(call.getPeer())
-    if (!connection || !bound) {
-      refuseCall(call, connectionCloses())
+  /** Serves `call`, which has one request, or refuses it. */
+  serveUnary(call: Http2Call, connection: Connection, method: UnaryMethod): void {
+    const bound = connection.takesCalls ? method.open(connection.budget) : 'closing'
+    if (bound) {
+      this.#refuse(call, connection, method.method, bound)
+      return
+    }
+    const unary = new UnaryCall(call, method, { ...this.incoming(connection), onFault: () => this.fault(connection) })
+    call.start(unary, unary)
+  }
+
+  #refuse(call: Http2Call, connection: Connection, method: CallMethod | 'Health', bound: CallBound | 'closing'): void {
+    if (bound === 'closing') {
+      call.refuse(connectionCloses())
       return
     }
     const { events, room } = this.#options
     const what = method === 'Health' ? 'health checks' : 'streams'
     if (method !== 'Health') events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
     this.fault(connection)
-    refuseCall(call, noRoom(what, bound, connection.budget, room))
+    call.refuse(noRoom(what, bound, connection.budget, room))
   }
 
   /** Counts misuse, and closes the connection of a caller with too much of it. */
@@ -119,7 +121,7 @@ export class SocketCalls implements StreamList {
   }
 
   #take<Request extends Answer, Message>(
-    call: StreamTransport,
+    call: Http2Call,
     connection: Connection,
     method: StreamMethod<Request, Message>,
   ): void {
@@ -139,19 +141,14 @@ class ServedStream<Request extends Answer, Message> implements IncomingOptions, 
   readonly requests: IncomingRequests
   readonly stream: StreamCall<Request, Message>
 
-  constructor(
-    call: StreamTransport,
-    connection: Connection,
-    method: StreamMethod<Request, Message>,
-    calls: SocketCalls,
-  ) {
+  constructor(call: Http2Call, connection: Connection, method: StreamMethod<Request, Message>, calls: SocketCalls) {
     const { maxBytes, deadlines } = calls.incoming(connection)
     this.#calls = calls
     this.#method = method
     this.connection = connection
     this.maxBytes = maxBytes
     this.deadlines = deadlines
-    this.requests = new IncomingRequests(call.stream, this)
+    this.requests = new IncomingRequests(call, this)
     this.stream = new StreamCall(call, this.requests, connection, method, calls)
   }
 

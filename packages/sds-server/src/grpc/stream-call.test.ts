@@ -19,15 +19,13 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { type RequestSource, StreamCall, type StreamCallOptions } from './stream-call.ts'
-import type { StreamTransport } from './stream-transport.ts'
+import { type AnsweredCall, type RequestSource, StreamCall, type StreamCallOptions } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 
 /** Takes one message, and the next one after `read`. */
-class OneByOne implements StreamTransport, RequestSource {
-  readonly stream = undefined
+class OneByOne implements AnsweredCall, RequestSource {
   readonly sent: DiscoveryResponse[] = []
   readonly statuses: number[] = []
   reads = 0
@@ -36,12 +34,6 @@ class OneByOne implements StreamTransport, RequestSource {
   startRead(): void {
     this.reads++
   }
-
-  getPeer(): string {
-    return 'peer'
-  }
-
-  start(): void {}
 
   sendFrame(frame: ResponseFrame, _: UnsentMemory, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
@@ -53,6 +45,10 @@ class OneByOne implements StreamTransport, RequestSource {
   sendStatus({ code }: { readonly code: number }): void {
     this.statuses.push(code)
   }
+
+  onReceived(): void {}
+
+  onClosed(): void {}
 
   /** The peer reads what was sent. */
   read(): void {
@@ -80,6 +76,7 @@ async function openStream() {
     info: { id: 1, socket: 's', caller: undefined },
     permission,
     budget: testBudget(),
+    takesCalls: true,
     messageBytes: 0,
     answers: 0,
     takeOverhead: () => 0,

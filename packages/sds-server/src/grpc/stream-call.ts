@@ -1,5 +1,4 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
-import { status } from '@grpc/grpc-js'
 import type { Clock, StreamReceipts } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
@@ -13,10 +12,8 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SecretView, SubscribedName } from '../protocol/subscriptions.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { onReceived } from './delivery.ts'
-import { onClosed } from './end-call.ts'
-import { toStatusError } from './grpc-status.ts'
-import type { HeaderReader, StreamTransport } from './stream-transport.ts'
+import { OK, toStatusError, UNAVAILABLE } from './grpc-status.ts'
+import type { HeaderReader, Http2Call } from './http2-call.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
 /** How the streams of one method are served on one socket. */
@@ -47,6 +44,9 @@ export interface Answer {
   readonly errorDetail: { readonly message: string } | undefined
 }
 
+/** The call of a stream, as far as it is answered here. */
+export type AnsweredCall = Pick<Http2Call, 'sendFrame' | 'sendStatus' | 'onReceived' | 'onClosed'>
+
 /** Hands out the requests of a call. */
 export interface RequestSource {
   /** Asks for the next one; one that was received before arrives inside this call. */
@@ -71,7 +71,7 @@ interface LiveInfo extends StreamInfo {
  */
 export class StreamCall<Request extends Answer, Message> implements StreamContext, TurnTaker {
   readonly connection: Connection
-  readonly #call: StreamTransport
+  readonly #call: AnsweredCall
   readonly #requests: RequestSource
   readonly #options: StreamCallOptions<Request, Message>
   readonly #list: StreamList
@@ -94,7 +94,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   #peer = ''
 
   constructor(
-    call: StreamTransport,
+    call: AnsweredCall,
     requests: RequestSource,
     connection: Connection,
     options: StreamCallOptions<Request, Message>,
@@ -169,7 +169,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
 
   /** Whether it ends without an answer, for any reason but the server's own shutdown. */
   get isUnanswered(): boolean {
-    return !this.#hasAnswered && this.#status.code !== status.UNAVAILABLE
+    return !this.#hasAnswered && this.#status.code !== UNAVAILABLE
   }
 
   onHeaders(header: HeaderReader): void {
@@ -192,7 +192,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   onHalfClose(): void {
     if (this.#isOver() || this.#stream.outlivesRequests) return
     this.#stop()
-    this.#call.sendStatus({ code: status.OK, details: 'OK' })
+    this.#call.sendStatus(OK)
   }
 
   /** Call it for every end of the call, a regular one too. */
@@ -208,7 +208,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
       details: this.#status.details,
     })
     this.#list.delete(this)
-    onClosed(this.#call, () => this.#onGone())
+    this.#call.onClosed(() => this.#onGone())
   }
 
   /** Closes the connection of a peer that is no longer allowed one of its names: it reconnects, and asks under the new rules. */
@@ -341,7 +341,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   /** Called when the message was written to the socket, which takes it as far as the peer's window is open. */
   #onWritten(message: Message): void {
     if (this.#state !== 'writing') return
-    if (this.#stream.received) onReceived(this.#call, () => this.#onReceived(message))
+    if (this.#stream.received) this.#call.onReceived(() => this.#onReceived(message))
     this.#state = 'idle'
     this.#hasAnswered = true
     this.budget.release(this.#sending)

@@ -1,7 +1,6 @@
 /** Readers that do not read: what one of them costs, and that nobody else notices. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { connect } from 'node:net'
 import { test } from 'node:test'
 import { RawPeer, type RawStream } from '../../test/raw-peer.ts'
 import { startServer, WEB } from '../../test/running-server.ts'
@@ -134,15 +133,4 @@ test('requests that arrive together are answered one by one, however many', asyn
   assert.equal(stream.queued, 0)
   const stale = running.events.filter(event => event.kind === 'stream-report' && event.report.kind === 'stale')
   assert.equal(stale.length, 5_000)
-})
-
-test('a peer that is gone without a word is sent away, its streams with it', async () => {
-  await using running = await startServer({}, { keepaliveMs: 20, keepaliveTimeoutMs: 20 })
-  const socket = connect(running.path)
-  // A preface, empty SETTINGS, and then not a byte more: no PING is ever answered.
-  const settings = Buffer.from([0, 0, 0, 4, 0, 0, 0, 0, 0])
-  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), settings]))
-  await once(socket.resume(), 'close')
-  await running.event('connection-closed')
-  assert.equal(running.server.sockets()[0]?.connections, 0)
 })

@@ -1,4 +1,4 @@
-/** Streams that grpc-js would have to answer though they are closed: they end alone, and not the process. */
+/** Streams that cannot be answered, since they are closed or no calls: they end alone, and not the process. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { constants } from 'node:http2'

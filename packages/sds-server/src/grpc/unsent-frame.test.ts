@@ -5,13 +5,14 @@ import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { FakeClock } from '@livery/core/testing'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { ACK, END_HEADERS, FRAME, grpcHeaders, PREFACE, rawFrame, uint16, uint32 } from '../../test/raw-http2.ts'
 import { temporaryDirectory } from '../../test/running-server.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import { ResponseFrame } from '../protocol/response-frame.ts'
-import { writeFrame } from './send-frame.ts'
+import { Http2Call } from './http2-call.ts'
 
 const FRAME_BYTES = 4_096
 /** The window of each stream: it divides the frame. */
@@ -92,7 +93,8 @@ function writeDivided(
   for (const id of ids) {
     const stream = streams.get(id)
     assert.ok(stream)
-    writeFrame(stream, written.acquire(), unsent, () => assert.fail('it was never written whole'))
+    const call = new Http2Call(stream, {}, new FakeClock())
+    call.sendFrame(written.acquire(), unsent, () => assert.fail('it was never written whole'))
   }
   return new WeakRef(bytes.buffer)
 }

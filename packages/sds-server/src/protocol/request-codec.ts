@@ -5,7 +5,7 @@ import { HealthCheckRequest } from '../gen/grpc/health/v1/health.ts'
 import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 
-/** grpc-js would answer INTERNAL to bytes that are not a request; so they are decoded to a kind of their own. */
+/** Bytes that are not a request are a kind of result: they are the peer's fault, and not a bug. */
 export type Decoded<Request> = { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
 
 const decodeAnyDiscoveryRequest = decoder(DiscoveryRequest)

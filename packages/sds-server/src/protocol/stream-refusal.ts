@@ -6,6 +6,7 @@ export type RefusalCode =
   | 'permission-denied'
   | 'resource-exhausted'
   | 'deadline-exceeded'
+  | 'not-found'
   | 'unimplemented'
   | 'unavailable'
 

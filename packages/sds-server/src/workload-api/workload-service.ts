@@ -1,13 +1,11 @@
 /** The SPIFFE Workload API on one socket: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md */
-import type { Server, ServerInterceptingCall, ServerInterceptingCallInterface } from '@grpc/grpc-js'
 import type { WorkloadMethod } from '../events/sds-event.ts'
 import type { StreamCallContext } from '../grpc/call-context.ts'
-import { type CallOpener, InterceptedCall, neverCalled } from '../grpc/intercepted-call.ts'
+import type { HeaderReader } from '../grpc/http2-call.ts'
+import type { CallOpener } from '../grpc/session-guard.ts'
 import type { SocketCalls, StreamMethod } from '../grpc/socket-calls.ts'
-import type { HeaderReader } from '../grpc/stream-transport.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
 import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
-import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
 import type { WorkloadMessage } from './workload-message.ts'
@@ -22,8 +20,6 @@ const METHODS: readonly WorkloadMethod[] = [
   'FetchJWTBundles',
   'ValidateJWTSVID',
 ]
-const BY_PATH = new Map(METHODS.map(method => [`/${WORKLOAD_SERVICE}/${method}`, method]))
-export const WORKLOAD_PATHS: readonly string[] = [...BY_PATH.keys()]
 
 /** Every call has it, so that nobody is tricked into making one: SPIFFE Workload Endpoint, section 3. */
 const SECURITY_HEADER = 'workload.spiffe.io'
@@ -36,31 +32,15 @@ export interface WorkloadContext extends StreamCallContext {
 }
 
 export class WorkloadService {
-  readonly #calls: SocketCalls
-  readonly #methods: ReadonlyMap<string, StreamMethod<WorkloadRequest, WorkloadMessage>>
+  readonly openers: ReadonlyMap<string, CallOpener>
 
   constructor(context: WorkloadContext, calls: SocketCalls, maxNames: number) {
-    this.#calls = calls
-    this.#methods = new Map(
-      [...BY_PATH].map(([path, method]) => [path, { ...methodOf(method, context), maxNames, context }]),
+    this.openers = new Map(
+      METHODS.map(name => {
+        const method = { ...methodOf(name, context), maxNames, context }
+        return [`/${WORKLOAD_SERVICE}/${name}`, (call, connection) => calls.serve(call, connection, method)]
+      }),
     )
-  }
-
-  register(server: Server): void {
-    const serialize = (frame: ResponseFrame) => frame.message
-    for (const path of WORKLOAD_PATHS) server.register(path, neverCalled, serialize, decodeWorkloadRequest, 'bidi')
-  }
-
-  /** `undefined` for the path of another service. */
-  openerOf(path: string): CallOpener | undefined {
-    const method = this.#methods.get(path)
-    return method && (call => this.#calls.serve(call, method))
-  }
-
-  /** `undefined` for the path of another service. */
-  intercept(path: string, call: ServerInterceptingCallInterface): ServerInterceptingCall | undefined {
-    const open = this.openerOf(path)
-    return open && new InterceptedCall(call, open)
   }
 }
 

@@ -1,6 +1,7 @@
 /** The gRPC connection to a Workload API. */
 import { ChannelCredentials, Client, type ClientReadableStream, Metadata } from '@grpc/grpc-js'
 import { X509SVIDRequest } from '../../gen/spiffe/workload/workload.ts'
+import { muteGrpcLog } from '../../transport/grpc-log.ts'
 import { grpcTarget } from './workload-endpoint.ts'
 
 /** An identity takes about 2 kB, and the roots come with each of them. All of it is read in one turn of the event loop. */
@@ -11,6 +12,7 @@ export class WorkloadChannel {
 
   /** `address` has no `endpointProblem`. Connects with the first call. */
   constructor(address: string) {
+    muteGrpcLog()
     this.#client = new Client(grpcTarget(address), ChannelCredentials.createInsecure(), {
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.enable_retries': 0,

@@ -63,7 +63,10 @@ test('a call of FetchSecrets counts no more when its deadline has passed, or its
     'content-type': 'application/grpc',
     'grpc-timeout': '1m',
   })
-  await once(late.resume(), 'response')
+  const answered = once(late.resume(), 'response')
+  await countBecomes(running, 1)
+  await running.source.clock.advance(1)
+  await answered
   const tooBig = open(peer, FETCH)
   tooBig.write(Buffer.from([0, 0, 0, 0, 11]))
   assert.equal(await statusOf(tooBig), RESOURCE_EXHAUSTED)

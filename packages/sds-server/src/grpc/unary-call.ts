@@ -1,0 +1,141 @@
+/** A call with one request: bounded, held to a deadline, and charged to its caller until the peer has ended its side. */
+import type { Connection } from '../access/connection.ts'
+import type { CallBound, CallerBudget } from '../budget/caller-budget.ts'
+import type { Late } from '../budget/deadline-queue.ts'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
+import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { OK, toStatusError } from './grpc-status.ts'
+import type { CallListener, DataSink, Http2Call } from './http2-call.ts'
+import type { IncomingOptions } from './incoming-requests.ts'
+import { MessageAssembler } from './message-assembler.ts'
+
+/** One method whose calls have one request. */
+export interface UnaryMethod {
+  readonly method: 'FetchSecrets' | 'Health'
+  /** Takes room for a call until `close`. Returns the bound that has none. */
+  open(budget: CallerBudget): CallBound | undefined
+  close(budget: CallerBudget): void
+  /** Called once, with the request. May throw a `StreamRefusal`. */
+  answer(request: Buffer, call: UnaryCall): void
+}
+
+export interface UnaryCallOptions extends Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
+  /** Called for a call that ends before its request. */
+  onFault(): void
+}
+
+export class UnaryCall implements DataSink, CallListener, Late {
+  /** Called once when the call has ended, in any way. */
+  onEnded: () => void = () => {}
+  readonly #call: Http2Call
+  readonly #method: UnaryMethod
+  readonly #options: UnaryCallOptions
+  readonly #assembler: MessageAssembler
+  #request: Buffer | undefined
+  #state: 'requested' | 'answering' | 'over' = 'requested'
+  #charged = 0
+
+  constructor(call: Http2Call, method: UnaryMethod, options: UnaryCallOptions) {
+    this.#call = call
+    this.#method = method
+    this.#options = options
+    this.#assembler = new MessageAssembler(options.maxBytes, bytes => this.#charge(bytes))
+    options.deadlines.add(this)
+  }
+
+  get connection(): Connection {
+    return this.#options.connection
+  }
+
+  /** Sends an acquired frame. */
+  send(frame: ResponseFrame, onWritten: () => void): void {
+    this.#call.sendFrame(frame, this.connection.unsent, onWritten)
+  }
+
+  /** Ends the call, behind what was sent. */
+  finish(): void {
+    this.#stop()
+    this.#call.sendStatus(OK)
+  }
+
+  /** Ends the call with a status: of a `StreamRefusal`, or for a bug. */
+  refuse(error: unknown): void {
+    this.#stop()
+    this.#call.sendStatus(toStatusError(error))
+  }
+
+  onHeaders(): void {}
+
+  write(data: Buffer): void {
+    const { messageBytes, budget } = this.connection
+    // Behind the end of a call there is no message: all that comes counts as overhead.
+    if (this.#state === 'over') {
+      budget.account.reads.spendOnFragment(data.length)
+      return
+    }
+    this.connection.messageBytes = messageBytes + data.length
+    try {
+      let start = 0
+      for (let found = this.#assembler.read(data, 0); found; found = this.#assembler.read(data, start)) {
+        start = found.end
+        this.#take(found.message)
+        if (start === data.length) return
+      }
+      budget.account.reads.spendOnFragment(data.length)
+    } catch (error) {
+      this.refuse(error)
+    }
+  }
+
+  onUnread(): void {}
+
+  endOfStream(): void {
+    if (this.#state !== 'requested') return
+    const request = this.#request
+    if (!request) {
+      this.refuse(new StreamRefusal('unimplemented', 'the call has no request'))
+      return
+    }
+    this.#stop('answering')
+    try {
+      this.#method.answer(request, this)
+    } catch (error) {
+      this.refuse(error)
+    }
+  }
+
+  onRefusal(error: unknown): void {
+    this.refuse(error)
+  }
+
+  onLate(): void {
+    const { seconds } = this.#options.deadlines
+    this.refuse(new StreamRefusal('deadline-exceeded', `no whole request came within ${seconds} s`))
+  }
+
+  onEnd(): void {
+    if (!this.#request) this.#options.onFault()
+    this.#stop()
+    this.onEnded()
+    this.#call.onClosed(() => this.#method.close(this.connection.budget))
+  }
+
+  #take(message: Buffer): void {
+    if (this.#request) throw new StreamRefusal('unimplemented', 'a second request: this method takes one')
+    this.#charge(message.length)
+    // It is a view of what was read from the connection.
+    this.#request = Buffer.from(message)
+  }
+
+  #charge(bytes: number): void {
+    this.connection.budget.chargeOrRefuse(bytes, 'more unread requests')
+    this.#charged += bytes
+  }
+
+  #stop(state: 'answering' | 'over' = 'over'): void {
+    this.#state = state
+    this.#options.deadlines.delete(this)
+    this.connection.budget.release(this.#charged)
+    this.#charged = 0
+  }
+}
