@@ -36,7 +36,6 @@ test('forms, bounds and defaults are those that the agent uses', () => {
   assert.deepEqual(shown('identities[].socket.workloadApi'), ['`true`, `false`', '`true`'])
   assert.deepEqual(shown('trust.federated.NAME.file'), ['path', '–'])
   assert.deepEqual(shown('kubernetes.csi.kubeletRoot'), ['path', '`/var/lib/kubelet`'])
-  assert.deepEqual(shown('keyPool'), ['`off`, or mapping', ''])
   assert.match(rows.get('identities[].output')?.meaning ?? '', /Its keys are those of `output`$/)
 })
 
