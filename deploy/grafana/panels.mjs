@@ -105,11 +105,6 @@ export const ROWS = [
         unit: 'cps',
         queries: { 'served: {{served}}': rate('livery_preflight_failures', 'served') },
       },
-      {
-        title: 'Keys made ahead',
-        kind: 'timeseries',
-        queries: { '{{instance}} {{type}}': sum('livery_key_pool_depth', 'instance', 'type') },
-      },
     ],
   },
   {

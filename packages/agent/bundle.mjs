@@ -1,5 +1,5 @@
 // Bundles the program for the package into dist/bundle: `node packages/agent/bundle.mjs`. A start reads one file instead of a
-// thousand, whose compiled code bin/bundled-program.js keeps. Threads and processes of plugins run from dist, since they share its
+// thousand, whose compiled code bin/bundled-program.js keeps. Processes of plugins run from dist, since they share its
 // classes with the plugins.
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

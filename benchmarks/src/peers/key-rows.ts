@@ -160,17 +160,17 @@ async function againstLibrary({ rounds, say }: Bench): Promise<Comparison[]> {
 }
 
 function rsaSide(rsaKeys: RsaKeys): Pick<IstioRow, 'type' | 'how' | 'side'> {
-  const { generator } = createKeyGenerator({ rsaKeys, pool: false })
+  const { generator } = createKeyGenerator({ rsaKeys })
   const how = `rsaKeys: ${rsaKeys}, ${BATCHES}`
   return { type: 'rsa-2048', how, side: generatorSide(`${OURS} ${rsaKeys}`, generator, 'rsa-2048', BATCH['rsa-2048']) }
 }
 
 async function noAddon(): Promise<string | undefined> {
-  return createKeyGenerator({ pool: false }).reason
+  return createKeyGenerator().reason
 }
 
 async function noSimd(): Promise<string | undefined> {
-  const { reason, rsaReason } = createKeyGenerator({ rsaKeys: 'simd', pool: false })
+  const { reason, rsaReason } = createKeyGenerator({ rsaKeys: 'simd' })
   return reason ?? rsaReason
 }
 

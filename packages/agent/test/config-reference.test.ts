@@ -35,7 +35,6 @@ test('forms, bounds and defaults are those that the agent uses', () => {
   assert.deepEqual(shown('sockets[].limits.messageBytes'), ['bytes, 4,096 to 67,108,864', '`262144`'])
   assert.deepEqual(shown('identities[].socket.workloadApi'), ['`true`, `false`', '`true`'])
   assert.deepEqual(shown('trust.federated.NAME.file'), ['path', '–'])
-  assert.deepEqual(shown('keyPool'), ['`off`, or mapping', ''])
   assert.match(rows.get('identities[].output')?.meaning ?? '', /Its keys are those of `output`$/)
 })
 

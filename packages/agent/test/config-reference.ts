@@ -7,7 +7,7 @@ import { stringify } from 'yaml'
 import { defaults, OPTIONAL_DEFAULTS } from '../src/config/defaults.ts'
 import { settingsSchema } from '../src/config/schema.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
-import { ISOLATION_KEYS, USER_SCHEMA } from '../src/plugin/isolation-keys.ts'
+import { USER_KEY, USER_SCHEMA } from '../src/plugin/user-key.ts'
 import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../src/schema/common-ca-keys.ts'
 import { isTreeObject, type Tree, type TreeObject } from '../src/schema/config-tree.ts'
 import { optionsSchema } from '../src/schema/plugin-schema.ts'
@@ -114,7 +114,7 @@ export function settingRows(): KeyRow[] {
 
 /** The keys of `ca`: the agent's own, then those of each plugin and of each source of credentials. */
 async function caSections(): Promise<string[]> {
-  const common = { ...PLUGIN_KEY, ...ISOLATION_KEYS, ...TLS_KEYS, ...credentialKeys({}), ...MEMBERS_KEY }
+  const common = { ...PLUGIN_KEY, ...USER_KEY, ...TLS_KEYS, ...credentialKeys({}), ...MEMBERS_KEY }
   const plugins = Object.entries(BUILT_IN_CA_PLUGINS).map(async ([name, load]) => {
     const { plugin } = await load()
     const own = optionTable(plugin.options, 'ca')
@@ -124,7 +124,7 @@ async function caSections(): Promise<string[]> {
   const sources = Object.entries(BUILT_IN_CREDENTIALS).map(async ([name, load]) =>
     section(3, `credentials: ${name}`, [optionTable((await load()).plugin.options, 'ca.credentials')]),
   )
-  const intro = `Who signs. These keys are the agent's own; the others are those of the plugin. \`isolation\` and \`user\` are for a plugin from a module:
+  const intro = `Who signs. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
 [CA plugins](../packages/agent/README.md#ca-plugins).`
   const credentials = 'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md).'
   return [

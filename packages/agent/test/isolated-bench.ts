@@ -1,12 +1,8 @@
-/** A CA plugin in its own thread or process, for tests: its module, its client, and everything that it logs. */
-import { once } from 'node:events'
+/** A CA plugin in its own process, for tests: its module, its client, and everything that it logs. */
 import { writeFileSync } from 'node:fs'
 import { chmod } from 'node:fs/promises'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { pluginContext, type RecordingContext } from '@livery/ca-plugins/testing'
 import {
   type CACapabilities,
@@ -16,30 +12,28 @@ import {
   type SecretEvent,
   SecretManager,
   type SpiffeId,
-  SystemClock,
 } from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { createIsolatedCAClient } from '../src/plugin/isolated-ca-client.ts'
-import type { PluginModule } from '../src/plugin/messages.ts'
-import type { IsolationKind } from './isolation-kinds.ts'
+import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
 import { makeDirectory } from './livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from './plugin-module.ts'
 
 const CAPABILITIES = { roots: 'none', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'] } as const
 
-/** A client of a plugin in its thread, with everything that it logs; the test advances the clock. */
+/** A client of a plugin in its process, with everything that it logs; the test advances the clock. */
 export class Bench {
   readonly folder: string
   readonly clock: FakeClock
   readonly context: RecordingContext
   readonly events: { readonly name: string; readonly event: SecretEvent }[] = []
-  readonly #process: PluginModuleOptions['process']
+  readonly #user: PluginUser | undefined
   #wake = Promise.withResolvers<void>()
 
-  constructor(folder: string, process?: PluginModuleOptions['process']) {
+  constructor(folder: string, user?: PluginUser) {
     this.folder = folder
-    this.#process = process
-    // The plugin's thread has the time of the machine.
+    this.#user = user
+    // The plugin's process has the time of the machine.
     this.clock = new FakeClock(Date.now())
     const lines: { level: keyof PluginLog; message: string }[] = []
     const line = (level: keyof PluginLog) => (message: string) => {
@@ -71,7 +65,7 @@ export class Bench {
   }
 
   async write(module: PluginModuleOptions = {}): Promise<PluginModule> {
-    return await writePluginModule(this.folder, { ...module, ...(this.#process && { process: this.#process }) })
+    return await writePluginModule(this.folder, { ...module, ...(this.#user && { user: this.#user }) })
   }
 
   manage(t: TestContext, ca: CAClient): SecretManager {
@@ -123,26 +117,9 @@ export class Bench {
 }
 
 /** A bench on a folder that goes away with the test. */
-export async function setUp(t: TestContext, { user }: Pick<IsolationKind, 'user'> = {}): Promise<Bench> {
+export async function setUp(t: TestContext, user?: PluginUser): Promise<Bench> {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
-  if (!user) return new Bench(directory.path)
-  await chmod(directory.path, 0o755)
-  return new Bench(directory.path, { user, url: await serveCA(t) })
-}
-
-/** Serves certificates to a plugin without rights to files; returns the URL. */
-async function serveCA(t: TestContext): Promise<string> {
-  const authority = await CertificateAuthority.open({ clock: new SystemClock(), trustDomain: 'cluster.local' })
-  const server = createServer(async (request, response) => {
-    const { identity, csr, ttlSeconds } = JSON.parse(Buffer.concat(await request.toArray()).toString())
-    const { chain } = await authority.sign({ identity, csr: Buffer.from(csr, 'base64'), ttlSeconds })
-    response.end(JSON.stringify({ chain, roots: authority.trustBundle() }))
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  t.after(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  if (user) await chmod(directory.path, 0o755)
+  return new Bench(directory.path, user)
 }

@@ -1,14 +1,13 @@
-/** The conformance kit on the example plugin as the agent runs it: in a thread, and in a process of another user. */
+/** The conformance kit on the example plugin as the agent runs it: in a process. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { describe, test } from 'node:test'
+import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type FakeCA, type RefusalCode, suite } from '@livery/ca-plugins/conformance'
 import { loadIsolatedCAPlugin } from '../src/plugin/isolated-plugin.ts'
-import { ISOLATION_KINDS, type IsolationKind } from './isolation-kinds.ts'
 
 const specifier = fileURLToPath(new URL('../../../examples/ca-plugin/index.ts', import.meta.url))
 const STATUS: Readonly<Record<RefusalCode, number>> = {
@@ -20,35 +19,24 @@ const STATUS: Readonly<Record<RefusalCode, number>> = {
   unavailable: 503,
 }
 
-for (const kind of ISOLATION_KINDS)
-  if (kind.skip) test(`the example in a ${kind.name}`, { skip: kind.skip }, () => {})
-  else await prove(kind)
+const plugin = await loadIsolatedCAPlugin({ kind: 'ca', specifier, parent: specifier }, {})
+assert.ok(!('faults' in plugin), 'the example is not a plugin')
 
-async function prove({ name, user }: IsolationKind): Promise<void> {
-  const module = { kind: 'ca', specifier, parent: specifier, ...(user && { user }) } as const
-  const plugin = await loadIsolatedCAPlugin(module, {})
-  assert.ok(!('faults' in plugin), 'the example is not a plugin')
-  describe(`the example in a ${name}`, () => {
-    suite({
-      test,
-      capabilities: plugin.capabilities,
-      async create({ ca, context, after }) {
-        const server = createServer(
-          await ca.serverCertificate(),
-          (request, response) => void serve(ca, request, response),
-        )
-        await once(server.listen(0, '127.0.0.1'), 'listening')
-        after(() => {
-          server.closeAllConnections()
-          return new Promise(resolve => server.close(resolve))
-        })
-        const tls = { roots: Buffer.from(ca.trustBundle().join('')) }
-        const url = `https://localhost:${(server.address() as AddressInfo).port}`
-        return await plugin.create({ ...context, tls: async () => tls }, { url, timeout: 10_000 })
-      },
+suite({
+  test,
+  capabilities: plugin.capabilities,
+  async create({ ca, context, after }) {
+    const server = createServer(await ca.serverCertificate(), (request, response) => void serve(ca, request, response))
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    after(() => {
+      server.closeAllConnections()
+      return new Promise(resolve => server.close(resolve))
     })
-  })
-}
+    const tls = { roots: Buffer.from(ca.trustBundle().join('')) }
+    const url = `https://localhost:${(server.address() as AddressInfo).port}`
+    return await plugin.create({ ...context, tls: async () => tls }, { url, timeout: 10_000 })
+  },
+})
 
 async function serve(ca: FakeCA, request: IncomingMessage, response: ServerResponse): Promise<void> {
   const body = Buffer.concat(await request.toArray()).toString()

@@ -39,12 +39,12 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   await agent.line(issued(GOOD))
   await writeFile(join(cwd, 'broken'), '')
   await agent.line(
-    /"level":"error".*"plugin":"acme".*The CA plugin acme \(\.\/acme\.mjs\) ended its thread \(exit code 9\)/,
+    /"level":"error".*"plugin":"acme".*The CA plugin acme \(\.\/acme\.mjs\) ended its process \(exit code 9\)/,
   )
   const [served] = await fetchSecrets(join(cwd, 'good.sock'), ['default'])
   assert.match(served?.certificateChain ?? '', /BEGIN CERTIFICATE/)
   const { stdout } = await livery(['explain', BAD, '--admin', admin], { cwd })
-  assert.match(stdout, /the CA did not issue \(unavailable\): The CA plugin acme \(\.\/acme\.mjs\) ended its thread/)
+  assert.match(stdout, /the CA did not issue \(unavailable\): The CA plugin acme \(\.\/acme\.mjs\) ended its process/)
   const metrics = await (await fetch(`http://${admin}/metrics`)).text()
   assert.match(metrics, /^livery_ca_plugin_restarts_total [1-9]/m)
 
@@ -102,7 +102,7 @@ test('a module that ends the process while it is loaded is exit 78', async () =>
   assert.equal(code, 78)
   assert.match(
     stderr,
-    /livery\.yaml:1: ca\.plugin: "\.\/acme\.mjs" cannot be loaded: it ended its thread \(exit code 0\)/,
+    /livery\.yaml:1: ca\.plugin: "\.\/acme\.mjs" cannot be loaded: it ended its process \(exit code 0\)/,
   )
 })
 

@@ -136,7 +136,7 @@ test('what the bundle finds from its own place is in the package', () => {
     const paths = code.matchAll(/new URL\(["'`]([^"'`]+)["'`], importMeta\.url\)/g)
     return [...paths].map(([, path = '']) => path.replace(/\$\{.*\}$/, '.js'))
   })
-  assert.ok(named.includes('../plugin/thread-main.js') && named.includes('../../package.json'), named.join(' '))
+  assert.ok(named.includes('../plugin/process-main.js') && named.includes('../../package.json'), named.join(' '))
   for (const path of named) {
     const place = join(bundle, path)
     assert.ok(existsSync(place), path)
@@ -386,8 +386,8 @@ async function versionUnder(version: string): Promise<{ readonly code: number | 
   return { code: await program.code(), output: program.output }
 }
 
-for (const isolation of process.geteuid?.() === 0 ? ['thread', 'process'] : ['thread'])
-  test(`the installed program reads a long configuration, and shares its classes with a plugin in a ${isolation}`, async () => {
+for (const user of process.geteuid?.() === 0 ? [undefined, 65_534] : [undefined])
+  test(`the installed program reads a long configuration, and shares its classes with a plugin of user ${user ?? 'agent'}`, async () => {
     const place = mkdtempSync(join(folder, 'plugin-'))
     for (const path of [folder, place]) chmodSync(path, 0o755)
     // Nothing is installed beside it: the agent gives it the core.
@@ -408,11 +408,10 @@ export const plugin = {
 `,
     )
     const config = join(place, 'livery.yaml')
-    const user = isolation === 'process' ? { isolation, user: 65_534 } : {}
     writeFileSync(
       config,
       `# ${'x'.repeat(5_000)}
-ca: ${JSON.stringify({ plugin: './acme.mjs', ...user })}
+ca: ${JSON.stringify({ plugin: './acme.mjs', user })}
 identities: [{ id: "spiffe://cluster.local/api", socket: api.sock }]
 admin: { address: "127.0.0.1:0" }
 `,

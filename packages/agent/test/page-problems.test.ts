@@ -24,7 +24,7 @@ const overview: PageOverview = {
   moreCallers: 0,
   refusedConnections: 0,
   ca: { plugin: 'citadel', inFlight: 0, window: 32, queued: {} },
-  keys: { generator: 'native', pools: [] },
+  keyGenerator: 'native',
   plannedPerMinute: [],
   process: { rssBytes: 1e8, memoryLimitBytes: 1e9, heapUsedBytes: 5e7 },
   logLevel: 'info',

@@ -1,6 +1,11 @@
 /** Plugin modules for tests, written to a folder: they issue for real, and misbehave as configured. */
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { CertificateAuthority } from '@livery/ca-plugins/embedded'
+import { SystemClock } from '@livery/core'
 import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
 
 export interface PluginModuleOptions {
@@ -14,31 +19,28 @@ export interface PluginModuleOptions {
   readonly members?: string
   /** Fields of the plugin that replace or extend the defaults. */
   readonly fields?: string
-  /** Runs it in a process of this user, which signs at `url` and cannot write: `once` prints a line instead. */
-  readonly process?: { readonly user: PluginUser; readonly url: string }
+  readonly user?: PluginUser
 }
 
 /**
- * Writes `name` to `folder`: its own CA, kept in `folder`. Its statements may use `context`, `folder`, `CAError` and
- * `once(name)`, which is true the first time in the life of the folder.
+ * Writes `name` to `folder`: its CA, kept in `folder`/ca, is served by this process, since a plugin writes no file. Its
+ * statements may use `context`, `folder`, `CAError` and `once(name)`, which prints a line and is true the first time, and
+ * in no later process if there is a file of that name then.
  */
 export async function writePluginModule(
   folder: string,
-  options: PluginModuleOptions = {},
+  { user, onLoad = '', onCreate = '', onIssue = '', members = '', fields = '' }: PluginModuleOptions = {},
   name = 'acme.mjs',
 ): Promise<PluginModule> {
-  const { process: own, onLoad = '', onCreate = '', onIssue = '', members = '', fields = '' } = options
   const text = `
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import { CAError } from '@livery/core'
-${own ? '' : `import { CertificateAuthority } from ${JSON.stringify(import.meta.resolve('@livery/ca-plugins/embedded'))}`}
 const folder = ${JSON.stringify(folder)}
 const done = new Set()
 const once = name => {
-  const file = folder + '/' + name
-  if (done.has(name) || existsSync(file)) return false
+  if (done.has(name) || existsSync(folder + '/' + name)) return false
   done.add(name)
-  ${own ? `process.stdout.write('once ' + name + '\\n')` : `writeFileSync(file, '')`}
+  process.stdout.write('once ' + name + '\\n')
   return true
 }
 ${onLoad}
@@ -49,15 +51,13 @@ export const plugin = {
   options: {},
   async create(context, config) {
     ${onCreate}
-    const { clock, trustDomain } = context
-    ${own ? remoteAuthority(own.url) : `const authority = await CertificateAuthority.open({ clock, trustDomain, directory: folder + '/ca' })`}
     return {
       async issue(request) {
         ${onIssue}
         const { der } = await request.csr()
         const { identity, ttlSeconds } = request
-        const { chain, roots = authority.trustBundle() } = await authority.sign({ identity, csr: der, ttlSeconds })
-        return { chain, roots }
+        const body = JSON.stringify({ identity, csr: Buffer.from(der).toString('base64'), ttlSeconds })
+        return (await fetch('${await serveCA(folder)}', { method: 'POST', body })).json()
       },
       ${members}
       async [Symbol.asyncDispose]() {},
@@ -68,15 +68,23 @@ export const plugin = {
 `
   await writeFile(join(folder, name), text)
   // Without a package.json, the files beside a module are closed to its process.
-  if (own) await writeFile(join(folder, 'package.json'), '{}')
-  return { kind: 'ca', specifier: `./${name}`, parent: join(folder, 'livery.yaml'), ...(own && { user: own.user }) }
+  await writeFile(join(folder, 'package.json'), '{}')
+  return { kind: 'ca', specifier: `./${name}`, parent: join(folder, 'livery.yaml'), ...(user && { user }) }
 }
 
-function remoteAuthority(url: string): string {
-  return `const authority = {
-      async sign({ identity, csr, ttlSeconds }) {
-        const body = JSON.stringify({ identity, csr: Buffer.from(csr).toString('base64'), ttlSeconds })
-        return (await fetch(${JSON.stringify(url)}, { method: 'POST', body })).json()
-      },
-    }`
+/** Until this process ends; returns the URL. */
+async function serveCA(folder: string): Promise<string> {
+  const clock = new SystemClock()
+  const authority = await CertificateAuthority.open({
+    clock,
+    trustDomain: 'cluster.local',
+    directory: join(folder, 'ca'),
+  })
+  const server = createServer(async (request, response) => {
+    const { identity, csr, ttlSeconds } = JSON.parse(Buffer.concat(await request.toArray()).toString())
+    const { chain } = await authority.sign({ identity, csr: Buffer.from(csr, 'base64'), ttlSeconds })
+    response.end(JSON.stringify({ chain, roots: authority.trustBundle() }))
+  })
+  await once(server.listen(0, '127.0.0.1').unref(), 'listening')
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }

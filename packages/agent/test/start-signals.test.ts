@@ -1,6 +1,6 @@
 /** Signals while the program starts, on the real process: from its first line on none ends it otherwise than it would later. */
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
@@ -102,10 +102,10 @@ for (const signal of ['SIGHUP', 'SIGUSR2'] as const)
 
 test('an agent that waits for its CA while it starts ends as a success', async () => {
   await using directory = await makeDirectory()
-  await writePluginModule(directory.path, { onCreate: "once('creating'); await new Promise(() => {})" })
+  await writePluginModule(directory.path, { onCreate: "context.log.info('creating'); await new Promise(() => {})" })
   writeFileSync(join(directory.path, 'livery.yaml'), JSON.stringify({ ...CONFIG, ca: { plugin: './acme.mjs' } }))
   await using agent = new LiveryProcess(['run'], { cwd: directory.path })
-  while (!existsSync(join(directory.path, 'creating'))) await setImmediate()
+  await agent.line(/creating/)
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 0, signal: null }, agent.stderr)
 })

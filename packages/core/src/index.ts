@@ -35,7 +35,6 @@ export { Events } from './contract/events.ts'
 export type {
   GeneratedKey,
   KeyGenerator,
-  KeyPoolStatus,
   KeyRequest,
   KeyType,
   PrivateKeyFormat,

@@ -1,7 +1,6 @@
 //! The addon's interface for keys, and for all that its threads do: plain data in, plain data out, no defaults.
 //! `src/job-queue.ts` and `src/native-key-generator.ts` are the other side.
 
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,11 +12,10 @@ use napi::{Env, Error, Result, Status};
 use napi_derive::napi;
 
 use crate::certificate::bridge::ChainQuestion;
-use crate::key::{KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
+use crate::key::{KeyRequest, KeyType, PrivateKeyFormat};
 use crate::key_error::KeyError;
 use crate::outbox::Outbox;
-use crate::pool::{Pool, Source};
-use crate::queued_job::{QueuedJob, THREADS, Work, guarded};
+use crate::queued_job::{QueuedJob, THREADS, Work};
 use crate::rsa::Method;
 
 /// Calls a JavaScript function without arguments from any thread, and keeps the event loop alive only on request.
@@ -26,8 +24,6 @@ type Waker = ThreadsafeFunction<(), UnknownReturnValue, (), Status, false, true>
 /// The resources that an environment gives up when it ends.
 struct Holdings {
     outbox: Arc<Outbox>,
-    /// The pools that still run: `close` waits for those that are stopping.
-    pools: Mutex<Vec<Arc<Pool<PrivateKey>>>>,
     is_closed: AtomicBool,
 }
 
@@ -37,24 +33,7 @@ impl Holdings {
             return;
         }
         self.outbox.close();
-        let pools = mem::take(&mut *self.pools.lock().unwrap_or_else(PoisonError::into_inner));
-        for pool in &pools {
-            pool.stop();
-        }
         THREADS.leave();
-        for pool in pools {
-            pool.close();
-        }
-    }
-
-    fn add(&self, pool: &Arc<Pool<PrivateKey>>) {
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.retain(|pool| !pool.is_over());
-        pools.push(Arc::clone(pool));
-        drop(pools);
-        if self.is_closed.load(Ordering::Relaxed) {
-            pool.stop();
-        }
     }
 }
 
@@ -82,7 +61,6 @@ impl JobQueue {
         })));
         let holdings = Arc::new(Holdings {
             outbox,
-            pools: Mutex::default(),
             is_closed: AtomicBool::new(false),
         });
         THREADS.enter();
@@ -91,8 +69,8 @@ impl JobQueue {
         Ok(Self { holdings, waker })
     }
 
-    /// Drops all work and wipes all pools of this environment. Waits for the threads of the pools, and for the others if it
-    /// is the last environment. The end of the environment does it as well, but Node exits without ending the main thread's.
+    /// Drops all work of this environment, and waits for the threads if it is the last environment. The end of the
+    /// environment does it as well, but Node exits without ending the main thread's.
     #[napi(catch_unwind)]
     pub fn close(&self) {
         self.holdings.close();
@@ -102,16 +80,9 @@ impl JobQueue {
     /// the type's index in core's `KEY_TYPES`, plus 16 times the method's index in `RSA_KEYS`. `job` is a number that no
     /// unfinished job has. Throws with the code `GenericFailure` if the system refuses a thread.
     #[napi(catch_unwind)]
-    pub fn submit(
-        &self,
-        job: u32,
-        codes: Uint8ArraySlice<'_>,
-        identities: String,
-        pool: Option<&KeyPool>,
-    ) -> Result<()> {
+    pub fn submit(&self, job: u32, codes: Uint8ArraySlice<'_>, identities: String) -> Result<()> {
         let requests = requests(&codes, &identities);
-        let pool = pool.map(|pool| Arc::clone(&pool.keys));
-        self.start(job, Work::Keys { requests, pool }, codes.len())
+        self.start(job, Work::Keys(requests), codes.len())
     }
 
     /// Reads chains. `job` is as in `submit`. Nothing of `questions` is looked at after this returns. Throws with the code
@@ -205,76 +176,6 @@ fn method_at(index: u32) -> std::result::Result<Method, KeyError> {
 pub fn rsa_methods() -> Vec<&'static str> {
     let available = Method::ALL.into_iter().filter(|it| it.is_available());
     available.map(Method::name).collect()
-}
-
-#[napi(object, object_from_js = false)]
-pub struct KeyPoolStatus {
-    pub depth: u32,
-    pub hits: f64,
-    pub misses: f64,
-    pub oldest_age_ms: Option<f64>,
-}
-
-/// Keys made ahead. They are wiped soon after it is stopped or garbage, and before the environment ends.
-#[napi]
-pub struct KeyPool {
-    keys: Arc<Pool<PrivateKey>>,
-}
-
-#[napi]
-impl KeyPool {
-    /// `cpu` is the share of one core that making keys ahead may use: above 0, at most 1. `rsa_method` is the index in
-    /// `RSA_KEYS` of how RSA keys are made.
-    #[napi(constructor, catch_unwind)]
-    pub fn new(queue: &JobQueue, cpu: f64, rsa_method: u32) -> Result<Self> {
-        if !(cpu > 0.0 && cpu <= 1.0) {
-            return Err(Error::new(
-                Status::InvalidArg,
-                "cpu must be above 0 and at most 1",
-            ));
-        }
-        let method = method_at(rsa_method)?;
-        let keys = Arc::new(Pool::new(Source {
-            make: Box::new(move |key_type, cancelled| {
-                guarded(|| PrivateKey::generate(key_type, method, cancelled))
-            }),
-            is_busy: || THREADS.is_busy(),
-            cpu,
-        }));
-        queue.holdings.add(&keys);
-        Ok(Self { keys })
-    }
-
-    /// Keeps `count` keys ready of the type that has this place in core's `KEY_TYPES`; 0 wipes those that are there.
-    #[napi(catch_unwind)]
-    pub fn prepare(&self, key_type: u32, count: u32) -> Result<()> {
-        self.keys.prepare(type_at(key_type)?, count as usize);
-        Ok(())
-    }
-
-    /// `null` for a type that was neither prepared nor asked for.
-    #[napi(catch_unwind)]
-    pub fn status(&self, key_type: u32) -> Result<Option<KeyPoolStatus>> {
-        let status = self.keys.status(type_at(key_type)?);
-        Ok(status.map(|status| KeyPoolStatus {
-            depth: status.depth as u32,
-            hits: status.hits as f64,
-            misses: status.misses as f64,
-            oldest_age_ms: status.oldest_age.map(|age| age.as_secs_f64() * 1000.0),
-        }))
-    }
-
-    /// No key is handed out or made ahead any more. Those that are there are wiped soon; this does not wait for it.
-    #[napi(catch_unwind)]
-    pub fn stop(&self) {
-        self.keys.stop();
-    }
-}
-
-impl Drop for KeyPool {
-    fn drop(&mut self) {
-        self.keys.stop();
-    }
 }
 
 impl From<KeyError> for Error {

@@ -16,7 +16,6 @@ mod hex;
 pub mod key;
 pub mod key_error;
 mod outbox;
-mod pool;
 pub mod process;
 mod queued_job;
 pub mod rsa;

@@ -8,7 +8,6 @@ use crate::certificate::bridge::Question;
 use crate::key::{GeneratedKey, KeyRequest, KeyType, PrivateKey};
 use crate::key_error::KeyError;
 use crate::outbox::{Answer, Outbox};
-use crate::pool::Pool;
 use crate::work_queue::{Finished, Job, WorkQueue};
 
 /// Of all environments and generators of this process.
@@ -22,27 +21,14 @@ pub struct QueuedJob {
 }
 
 pub enum Work {
-    Keys {
-        /// Each is answered by itself: so a request that is refused takes no other along.
-        requests: Vec<Result<KeyRequest, KeyError>>,
-        /// Keys made ahead, where there are any.
-        pool: Option<Arc<Pool<PrivateKey>>>,
-    },
+    /// Each is answered by itself: so a request that is refused takes no other along.
+    Keys(Vec<Result<KeyRequest, KeyError>>),
     Chains(Vec<Question>),
 }
 
 impl QueuedJob {
-    fn key(
-        &self,
-        request: &KeyRequest,
-        pool: Option<&Pool<PrivateKey>>,
-    ) -> Result<GeneratedKey, KeyError> {
-        let pooled = pool.and_then(|pool| pool.take(request.key_type));
-        let key = match pooled {
-            Some(key) => key,
-            None => PrivateKey::generate(request.key_type, request.rsa_method, &self.cancelled)?,
-        };
-        key.answer(request)
+    fn key(&self, request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
+        PrivateKey::generate(request.key_type, request.rsa_method, &self.cancelled)?.answer(request)
     }
 }
 
@@ -51,7 +37,7 @@ impl Job for QueuedJob {
 
     fn pieces(&self) -> usize {
         match &self.work {
-            Work::Keys { requests, .. } => requests.len(),
+            Work::Keys(requests) => requests.len(),
             Work::Chains(questions) => questions.len(),
         }
     }
@@ -62,7 +48,7 @@ impl Job for QueuedJob {
 
     fn is_quick(&self, piece: usize) -> bool {
         match &self.work {
-            Work::Keys { requests, .. } => {
+            Work::Keys(requests) => {
                 let is_rsa = |it: &KeyRequest| matches!(it.key_type, KeyType::Rsa(_));
                 !requests[piece].as_ref().is_ok_and(is_rsa)
             }
@@ -72,10 +58,10 @@ impl Job for QueuedJob {
 
     fn run(&self, piece: usize) -> Self::Output {
         match &self.work {
-            Work::Keys { requests, pool } => {
+            Work::Keys(requests) => {
                 let key = guarded(|| {
                     let request = requests[piece].as_ref().map_err(KeyError::clone)?;
-                    self.key(request, pool.as_deref())
+                    self.key(request)
                 });
                 key.map_or_else(
                     |error| Answer::problem("generate a key", &error),
@@ -107,7 +93,7 @@ impl Job for QueuedJob {
 }
 
 /// `work`, with a panic as an error. It must not leave behind anything half-changed.
-pub fn guarded<T>(work: impl FnOnce() -> Result<T, KeyError>) -> Result<T, KeyError> {
+fn guarded<T>(work: impl FnOnce() -> Result<T, KeyError>) -> Result<T, KeyError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(KeyError::Panicked))
 }
 

@@ -8,7 +8,6 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::mem;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -47,8 +46,6 @@ pub struct Finished<J: Job + ?Sized> {
 pub struct WorkQueue<J: Job> {
     state: Mutex<State<J>>,
     ready: Condvar,
-    /// Threads that are at work.
-    busy: AtomicUsize,
 }
 
 struct State<J> {
@@ -81,7 +78,6 @@ impl<J: Job> WorkQueue<J> {
                 is_closing: false,
             }),
             ready: Condvar::new(),
-            busy: AtomicUsize::new(0),
         }
     }
 
@@ -108,7 +104,6 @@ impl<J: Job> WorkQueue<J> {
         let mut state = self.lock();
         state.is_closing = false;
         (state.waiting, state.calls) = (0, 0);
-        self.busy.store(0, Ordering::Relaxed);
         // Somebody may have come meanwhile. If no thread starts now, it does with the next work.
         state.turns.retain(|turn| !turn.job.is_cancelled());
         let queued = state.turns.len();
@@ -129,11 +124,6 @@ impl<J: Job> WorkQueue<J> {
             self.ready.notify_one();
         }
         Ok(())
-    }
-
-    /// Whether every core has a thread at work. Takes no lock, so that nobody ever waits for the thread that asks.
-    pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) >= cores()
     }
 
     /// Finds threads for `pieces` more pieces: how many of those that wait are to be woken.
@@ -158,7 +148,6 @@ impl<J: Job> WorkQueue<J> {
                 Err(_) => break,
             }
         }
-        self.count_busy(state);
         Ok(called)
     }
 
@@ -196,7 +185,6 @@ impl<J: Job> WorkQueue<J> {
                 return next;
             }
             state.waiting += 1;
-            self.count_busy(&state);
             while state.calls == 0 && !state.is_closing {
                 state = self
                     .ready
@@ -205,11 +193,6 @@ impl<J: Job> WorkQueue<J> {
             }
             state.calls = state.calls.saturating_sub(1);
         }
-    }
-
-    fn count_busy(&self, state: &State<J>) {
-        let busy = state.threads.len().saturating_sub(state.waiting);
-        self.busy.store(busy, Ordering::Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J>> {

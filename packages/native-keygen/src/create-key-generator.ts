@@ -5,15 +5,14 @@ import { NativeKeyGenerator, type NativeKeyGeneratorOptions } from './native-key
 import { WebCryptoKeyGenerator } from './webcrypto-key-generator.ts'
 
 export interface KeyGeneratorChoice {
-  /** Disposing of it wipes the pool of keys made ahead. It continues to make keys on request. */
-  readonly generator: KeyGenerator & Disposable
+  readonly generator: KeyGenerator
   /** Why `generator` is not the native one, and what to do about it: log it. Absent if it is the native one. */
   readonly reason?: string
   /** Why RSA keys are made in another way than `rsaKeys`: log it where RSA keys are made. Absent if they are not. */
   readonly rsaReason?: string
 }
 
-/** `pool` and `rsaKeys` have no effect where WebCrypto stands in: only the native generator has them. */
+/** `rsaKeys` has no effect where WebCrypto stands in. */
 export interface KeyGeneratorOptions extends NativeKeyGeneratorOptions {
   /** `webcrypto`: never the addon. Default: `native`, the addon where it loads. */
   readonly prefer?: 'native' | 'webcrypto'

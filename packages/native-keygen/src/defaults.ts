@@ -10,6 +10,3 @@ export const RSA_KEYS = ['library', 'search', 'simd'] as const
 export type RsaKeys = (typeof RSA_KEYS)[number]
 
 export const DEFAULT_RSA_KEYS: RsaKeys = 'simd'
-
-/** Share of one core that making keys ahead may use. */
-export const DEFAULT_POOL_CPU = 0.25

@@ -17,11 +17,10 @@ const RSA: KeyRequest = { type: 'rsa-4096', identity: WEB }
 const ECDSA: KeyRequest = { type: 'ecdsa-p256', identity: WEB }
 const HERE = fileURLToPath(import.meta.url)
 
-/** The common start of the programs: `generator`, with a pool that is being filled. */
+/** The common start of the programs. */
 const PREAMBLE = `
   import { createKeyGenerator } from ${JSON.stringify(new URL('./create-key-generator.ts', import.meta.url).href)}
-  const { generator } = createKeyGenerator({ pool: { cpu: 1 } })
-  generator.prepare('rsa-4096', 1000)
+  const { generator } = createKeyGenerator()
   const ask = type => generator.generate({ type, identity: '${WEB}' })
   const askForMany = () => generator.generateBatch(Array(100).fill({ type: 'rsa-4096', identity: '${WEB}' }))
 `
@@ -35,7 +34,7 @@ test('files are read while more RSA keys are made than libuv has threads', { ski
   const controller = new AbortController()
   let made = 0
   const keys = Array.from({ length: 8 }, async () => {
-    await createKeyGenerator({ pool: false }).generator.generate(RSA, controller)
+    await createKeyGenerator().generator.generate(RSA, controller)
     made += 1
   })
   const all = Promise.allSettled(keys)
@@ -46,7 +45,7 @@ test('files are read while more RSA keys are made than libuv has threads', { ski
 })
 
 test('a single key does not wait behind a batch of RSA keys', { skip }, async () => {
-  const { generator } = createKeyGenerator({ pool: false })
+  const { generator } = createKeyGenerator()
   const controller = new AbortController()
   const batch = generator.generateBatch(
     Array.from({ length: 500 }, () => RSA),
@@ -84,7 +83,7 @@ test('a batch fails with its first problem, and what is left of it is cancelled'
     }
   }
   const queue = new JobQueue({ ...addon, JobQueue: Spied })
-  const options = { signal: undefined, pool: undefined, rsaKeys: 'library' } as const
+  const options = { signal: undefined, rsaKeys: 'library' } as const
   const identities: SpiffeId[] = [WEB, 'spiffe://cluster.local/not printable', WEB]
   const requests = identities.map(identity => ({ ...RSA, identity, format: 'pkcs8' }) as const)
   await assert.rejects(queue.generateBatch(requests, options), { code: 'InvalidArg' })
@@ -92,7 +91,7 @@ test('a batch fails with its first problem, and what is left of it is cancelled'
 })
 
 test('ten thousand keys of one batch are all different and come in slices', { skip }, async () => {
-  const { generator } = createKeyGenerator({ pool: false })
+  const { generator } = createKeyGenerator()
   let turns = 0
   let running = true
   const count = () => {
@@ -104,11 +103,6 @@ test('ten thousand keys of one batch are all different and come in slices', { sk
   running = false
   assert.equal(new Set(keys.map(key => Buffer.from(key.publicKeyDer).toString('hex'))).size, 10_000)
   assert.ok(turns > 100, `${turns} turns of the event loop`)
-})
-
-test('a program ends when its keys are there, though the pool is being filled', { skip }, async () => {
-  const { stdout } = await run(`console.log((await ask('ecdsa-p256')).csrDer.length > 0 ? 'made' : 'empty')`)
-  assert.equal(stdout, 'made\n')
 })
 
 test('a program that nothing else keeps alive gets its keys', { skip }, async () => {
@@ -140,12 +134,12 @@ test('a worker thread can end in the middle of its keys, and others get theirs',
   const workers = [0, 1].map(() => new Worker(url, { execArgv: ['--conditions=@livery/source'] }))
   await Promise.all(workers.map(worker => once(worker, 'message')))
   await Promise.all(workers.map(worker => worker.terminate()))
-  const key = await createKeyGenerator({ pool: false }).generator.generate(ECDSA)
+  const key = await createKeyGenerator().generator.generate(ECDSA)
   assert.ok(key.privateKeyPem.length > 0)
 })
 
 test('a key has its memory for itself: no other key is behind it', { skip }, async () => {
-  const { generator } = createKeyGenerator({ pool: false })
+  const { generator } = createKeyGenerator()
   for (const key of await generator.generateBatch([ECDSA, ECDSA, ECDSA]))
     assert.equal(key.privateKeyPem.buffer.byteLength, key.privateKeyPem.length)
 })

@@ -7,12 +7,8 @@ import { RSA_KEYS, type RsaKeys } from './defaults.ts'
 import type { ChainQuestion } from './gen/binding.ts'
 import { wipe, wipeAll } from './wipe.ts'
 
-export type NativePool = InstanceType<Addon['KeyPool']>
-
 interface Options {
   readonly signal: AbortSignal | undefined
-  /** Its keys are used first. */
-  readonly pool: NativePool | undefined
   readonly rsaKeys: RsaKeys
 }
 
@@ -49,24 +45,17 @@ const STATUS = { done: 0, wrongInput: 1 }
  * in one turn of the event loop as fit on a page; the page is wiped at once.
  */
 export class JobQueue {
-  readonly #addon: Addon
   readonly #native: InstanceType<Addon['JobQueue']>
   readonly #jobs = new Map<number, Waiting>()
   readonly #page = new Uint8Array(PAGE_BYTES)
   readonly #words = new Uint32Array(this.#page.buffer)
-  /** By their pool; sent at the end of the turn. */
-  readonly #gathered = new Map<NativePool | undefined, Gathered<Required<KeyRequest>, GeneratedKey>[]>()
+  /** Sent at the end of the turn. */
+  #gathered: Gathered<Required<KeyRequest>, GeneratedKey>[] = []
   #lastJob = 0
 
   constructor(addon: Addon) {
-    this.#addon = addon
     this.#native = new addon.JobQueue(() => this.#receive())
     process.once('exit', () => this.#native.close())
-  }
-
-  /** `cpu` as in `KeyPoolOptions`. */
-  createPool(cpu: number, rsaKeys: RsaKeys): NativePool {
-    return new this.#addon.KeyPool(this.#native, cpu, RSA_KEYS.indexOf(rsaKeys))
   }
 
   generate(request: Required<KeyRequest>, options: Options): Promise<GeneratedKey> {
@@ -76,25 +65,21 @@ export class JobQueue {
   }
 
   /** Waking a thread costs as much as an ECDSA key, which is made sooner than anybody would stop it. */
-  #generateWithOthers(request: Required<KeyRequest>, { signal, pool }: Options): Promise<GeneratedKey> {
+  #generateWithOthers(request: Required<KeyRequest>, { signal }: Options): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
-    const gathered = this.#gathered.get(pool)
-    if (gathered) gathered.push({ request, resolve, reject })
-    else {
-      this.#gathered.set(pool, [{ request, resolve, reject }])
-      setImmediate(() => this.#makeGathered(pool))
-    }
+    if (this.#gathered.length === 0) setImmediate(() => this.#makeGathered())
+    this.#gathered.push({ request, resolve, reject })
     return unlessAborted(signal, promise, { discard: wipe })
   }
 
-  #makeGathered(pool: NativePool | undefined): void {
-    const gathered = this.#gathered.get(pool) ?? []
-    this.#gathered.delete(pool)
+  #makeGathered(): void {
+    const gathered = this.#gathered
+    this.#gathered = []
     const requests = gathered.map(({ request }) => request)
-    this.#sendGathered(this.#keys(requests, { pool }), gathered, keyIn)
+    this.#sendGathered(this.#keys(requests), gathered, keyIn)
   }
 
-  #generateAlone(request: Required<KeyRequest>, { signal, pool, rsaKeys }: Options): Promise<GeneratedKey> {
+  #generateAlone(request: Required<KeyRequest>, { signal, rsaKeys }: Options): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
     const receive = (_: number, answer: Answer) => {
       resolve(keyIn(answer))
@@ -104,13 +89,13 @@ export class JobQueue {
       reject(error)
       return true
     }
-    const job = this.#send(this.#keys([request], { pool, rsaKeys }), { receive, fail })
+    const job = this.#send(this.#keys([request], rsaKeys), { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipe })
   }
 
   generateBatch(
     requests: readonly Required<KeyRequest>[],
-    { signal, pool, rsaKeys }: Options,
+    { signal, rsaKeys }: Options,
   ): Promise<readonly GeneratedKey[]> {
     const { promise, resolve, reject } = Promise.withResolvers<readonly GeneratedKey[]>()
     const keys: GeneratedKey[] = []
@@ -126,7 +111,7 @@ export class JobQueue {
       reject(error)
       return true
     }
-    const job = this.#send(this.#keys(requests, { pool, rsaKeys }), { receive, fail })
+    const job = this.#send(this.#keys(requests, rsaKeys), { receive, fail })
     return unlessAborted(signal, promise, { stop: () => this.#cancel(job), discard: wipeAll })
   }
 
@@ -158,13 +143,10 @@ export class JobQueue {
   }
 
   /** Submits requests for keys. `rsaKeys` may be absent where none is for an RSA key. */
-  #keys(
-    requests: readonly Required<KeyRequest>[],
-    { pool, rsaKeys = 'library' }: Pick<Options, 'pool'> & { readonly rsaKeys?: RsaKeys },
-  ): (job: number) => void {
+  #keys(requests: readonly Required<KeyRequest>[], rsaKeys: RsaKeys = 'library'): (job: number) => void {
     const identities = requests.map(({ identity }) => identity).join('\n')
     const codes = Uint8Array.from(requests, request => codeOf(request, rsaKeys))
-    return job => this.#native.submit(job, codes, identities, pool)
+    return job => this.#native.submit(job, codes, identities)
   }
 
   #send(submit: (job: number) => void, waiting: Waiting): number {

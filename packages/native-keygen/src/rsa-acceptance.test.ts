@@ -107,7 +107,7 @@ async function emptyFolder(context: TestContext): Promise<string> {
 
 async function keyFiles(context: TestContext, rsaKeys: RsaKeys, count: number): Promise<readonly string[]> {
   const folder = await emptyFolder(context)
-  using generator = createKeyGenerator({ rsaKeys, pool: false }).generator
+  const { generator } = createKeyGenerator({ rsaKeys })
   const request = { type: 'rsa-2048', identity: 'spiffe://cluster.local/ns/default/sa/web' } as const
   const keys = await generator.generateBatch(Array.from({ length: count }, () => request))
   return Promise.all(

@@ -11,7 +11,7 @@ import { wipe, wipeAll } from './wipe.ts'
  * libuv's thread pool. An abort is answered at once; a key that has begun is finished and wiped. OpenSSL's own copy of
  * a key stays in memory until the garbage collector frees it.
  */
-export class WebCryptoKeyGenerator implements KeyGenerator, Disposable {
+export class WebCryptoKeyGenerator implements KeyGenerator {
   readonly name = 'webcrypto'
 
   async generate(request: KeyRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<GeneratedKey> {
@@ -28,9 +28,6 @@ export class WebCryptoKeyGenerator implements KeyGenerator, Disposable {
     signal?.throwIfAborted()
     return unlessAborted(signal, makeKeys(checked, signal), { discard: wipeAll })
   }
-
-  /** It holds nothing between calls. */
-  [Symbol.dispose](): void {}
 }
 
 interface KeyKind {

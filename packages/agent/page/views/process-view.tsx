@@ -1,58 +1,43 @@
-/** Keys that are made ahead, and the memory of the process. */
+/** The process: its memory, its store, its keys. */
 
 import { formatAge } from '../../src/observe/format-age.ts'
 import { agent, now, overview } from '../live/agent-state.ts'
 import { Panel } from '../navigation/panel.tsx'
-import { Table } from '../parts/table.tsx'
-import { counted, formatBytes, formatCount, visible } from '../parts/text.ts'
+import { counted, formatBytes, visible } from '../parts/text.ts'
 
 export function ProcessView() {
   const { value } = overview
   return (
     <Panel name="process">
       {value ? (
-        <>
-          <Table
-            caption={`Keys, made by the generator ${value.keys.generator}`}
-            head={['Type', 'Ready', 'Found ready', 'Not ready']}
-            empty="No keys are made ahead: each is made when it is asked for."
-            rows={value.keys.pools.map(({ type, ready, hits, misses }) => ({
-              key: type,
-              cells: [
-                <code key="type">{visible(type)}</code>,
-                formatCount(ready),
-                formatCount(hits),
-                formatCount(misses),
-              ],
-            }))}
-          />
-          <section>
-            <h2>Process</h2>
-            <dl class="facts">
-              <dt>Memory</dt>
-              <dd>
-                <Meter used={value.process.rssBytes} limit={value.process.memoryLimitBytes} />
-              </dd>
-              <dt>Heap</dt>
-              <dd>{formatBytes(value.process.heapUsedBytes)} in use</dd>
-              {value.store ? (
-                <>
-                  <dt>Store</dt>
-                  <dd>
-                    {value.store.unwritten === 0
-                      ? 'everything is on disk'
-                      : `${counted(value.store.unwritten, 'change is', 'changes are')} not on disk`}
-                    {value.store.failure === undefined ? null : `: ${visible(value.store.failure)}`}
-                  </dd>
-                </>
-              ) : null}
-              <dt>Up for</dt>
-              <dd>{formatAge(now.value - (agent.value?.startedAt ?? now.value))}</dd>
-              <dt>Version</dt>
-              <dd>{agent.value?.version}</dd>
-            </dl>
-          </section>
-        </>
+        <section>
+          <h2>Process</h2>
+          <dl class="facts">
+            <dt>Memory</dt>
+            <dd>
+              <Meter used={value.process.rssBytes} limit={value.process.memoryLimitBytes} />
+            </dd>
+            <dt>Heap</dt>
+            <dd>{formatBytes(value.process.heapUsedBytes)} in use</dd>
+            {value.store ? (
+              <>
+                <dt>Store</dt>
+                <dd>
+                  {value.store.unwritten === 0
+                    ? 'everything is on disk'
+                    : `${counted(value.store.unwritten, 'change is', 'changes are')} not on disk`}
+                  {value.store.failure === undefined ? null : `: ${visible(value.store.failure)}`}
+                </dd>
+              </>
+            ) : null}
+            <dt>Keys</dt>
+            <dd>{value.keyGenerator}</dd>
+            <dt>Up for</dt>
+            <dd>{formatAge(now.value - (agent.value?.startedAt ?? now.value))}</dd>
+            <dt>Version</dt>
+            <dd>{agent.value?.version}</dd>
+          </dl>
+        </section>
       ) : null}
     </Panel>
   )

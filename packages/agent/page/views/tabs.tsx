@@ -78,7 +78,7 @@ function noteOf(name: ViewName): string {
     case 'ca':
       return caNote()
     case 'process':
-      return value.keys.generator
+      return value.keyGenerator
   }
 }
 

@@ -1,10 +1,11 @@
 /** Errors of a configuration that only the plugins can find: each with its line, before anything is created. */
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
+import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { FakeClock } from '@livery/core/testing'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
@@ -17,6 +18,18 @@ async function makeFolder(t: TestContext): Promise<string> {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
   return directory.path
+}
+
+/** Resolves `once` when the statement `report` of a plugin has run: its process has no other way to say so before it hangs. */
+async function serveCalls(t: TestContext) {
+  const server = createServer((_, response) => void response.end())
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.after(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  return { once: once(server, 'request'), report: `await fetch('http://127.0.0.1:${port}')` }
 }
 
 /** `ca` is the section in YAML; each fault with its line. */
@@ -108,7 +121,7 @@ test('of a default that does not go with what is set, the line is that of the se
 const ACME = `needs: ['tls', 'credentials'],
   options: { low: { type: 'duration', default: '1s', description: '' }, high: { type: 'duration', description: '' } },`
 
-test('a module is asked in its thread, with what it gets and which keys of the agent stand beside', async t => {
+test('a module is asked in its process, with what it gets and which keys of the agent stand beside', async t => {
   const folder = await makeFolder(t)
   const says = `throw new TypeError(JSON.stringify([config, [...siblings]]))`
   await writePluginModule(folder, { fields: `${ACME} check(config, siblings) { ${says} },` })
@@ -137,7 +150,7 @@ const DOES: readonly (readonly [what: string, does: string, says: readonly strin
     'ends the process',
     `process.exit(3)`,
     [
-      '1 ca: The plugin acme failed to check its configuration: it ended its thread (exit code 3). Fix it, or install a version that works.',
+      '1 ca: The plugin acme failed to check its configuration: it ended its process (exit code 3). Fix it, or install a version that works.',
     ],
   ],
 ]
@@ -149,28 +162,29 @@ for (const [what, does, says] of DOES)
     assert.deepEqual(await refusals(folder, 'plugin: ./acme.mjs,\n low: 2s'), says)
   })
 
-test('the check of a module that never ends is given up, and its thread with it', async t => {
+test('the check of a module that never ends is given up, and its process with it', async t => {
   const folder = await makeFolder(t)
-  const module = await writePluginModule(folder, { fields: `check() { once('checking'); for (;;); },` })
+  const called = await serveCalls(t)
+  const module = await writePluginModule(folder, { fields: `async check() { ${called.report}; for (;;); },` })
   const clock = new FakeClock()
   const plugin = await loadIsolatedCAPlugin(module, {}, clock)
   assert.ok('check' in plugin)
   const checking: Promise<unknown> = assert.rejects(async () => await plugin.check?.({}, new Set()), {
     message: 'it gave no answer within 30 s',
   })
-  while (!existsSync(join(folder, 'checking'))) await setImmediate()
+  await called.once
   await clock.advance(30_000)
   await checking
   assert.deepEqual(clock.deadlines(), [])
 })
 
-for (const [what, fields, hangs] of [
-  ['the check of a module', `check() { once('asked'); for (;;); },`, ''],
-  ['the loading of a module', '', `once('asked'); for (;;);`],
-] as const)
-  test(`${what} is given up with the configuration that it is loaded for, and its thread with it`, async t => {
+for (const what of ['check', 'loading'])
+  test(`the ${what} of a module is given up with the configuration that it is loaded for, and its process with it`, async t => {
     const folder = await makeFolder(t)
-    const module = await writePluginModule(folder, { fields, onLoad: hangs })
+    const called = await serveCalls(t)
+    const hangs = `${called.report}; for (;;);`
+    const options = what === 'check' ? { fields: `async check() { ${hangs} },` } : { onLoad: hangs }
+    const module = await writePluginModule(folder, options)
     const clock = new FakeClock()
     const stop = new AbortController()
     const asked = async (): Promise<unknown> => {
@@ -178,7 +192,7 @@ for (const [what, fields, hangs] of [
       return 'faults' in plugin ? plugin.faults.map(faultText) : await plugin.check?.({}, new Set())
     }
     const answer = asked().catch((error: Error) => [`rejected: ${error.message}`])
-    while (!existsSync(join(folder, 'asked'))) await setImmediate()
+    await called.once
     stop.abort(new Error('never mind'))
     assert.match(String(await answer), /^rejected: never mind$|^cannot be loaded: never mind\./)
     assert.deepEqual(clock.deadlines(), [])

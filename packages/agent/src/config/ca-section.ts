@@ -1,8 +1,8 @@
 /** The section `ca`: loads its plugins, whose options are the keys of the section. */
 import type { CAPlugin, CredentialPlugin, KeyType, PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import { ISOLATION_KEYS, readIsolation, USER_SCHEMA } from '../plugin/isolation-keys.ts'
 import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../plugin/load-plugin.ts'
+import { readUser, removedKey, USER_KEY, USER_SCHEMA } from '../plugin/user-key.ts'
 import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../schema/common-ca-keys.ts'
 import type { Origin, Problem } from '../schema/config-error.ts'
 import { isList, isMap, isTreeObject, type Location, plain, plainMap, type TreeObject } from '../schema/config-tree.ts'
@@ -65,10 +65,10 @@ export async function loadSectionShape(at: Location, placeOf: PlaceOf): Promise<
     return refused(at, [new Fault(reason, 'Write plugin under it')])
   }
   const ca = plainMap(node)
-  const isolation = isModule('ca', ca['plugin']) ? readIsolation(at) : undefined
-  if (isolation && 'problems' in isolation) return isolation
+  const owner = isModule('ca', ca['plugin']) ? readUser(at) : undefined
+  if (owner && 'problems' in owner) return owner
   const named = at.child('plugin')
-  const plugin = await loadCAPlugin(ca['plugin'], { ...placeOf(named.origin), ...isolation }, ca)
+  const plugin = await loadCAPlugin(ca['plugin'], { ...placeOf(named.origin), ...owner }, ca)
   if ('faults' in plugin) return refused(named, plugin.faults)
   const needs = new Set(plugin.needs)
   const credentials = needs.has('credentials') ? await loadCredentials(at.child('credentials'), placeOf) : undefined
@@ -93,10 +93,10 @@ const DEFAULT_SOURCE = 'token-file'
 async function loadCredentials(at: Location, placeOf: PlaceOf): Promise<CredentialPlugin | Refused> {
   const section = isMap(at.node) ? plainMap(at.node) : {}
   const source = section['source'] ?? DEFAULT_SOURCE
-  const isolation = isModule('credentials', source) ? readIsolation(at) : undefined
-  if (isolation && 'problems' in isolation) return isolation
+  const owner = isModule('credentials', source) ? readUser(at) : undefined
+  if (owner && 'problems' in owner) return owner
   const named = at.child('source')
-  const credentials = await loadCredentialPlugin(source, { ...placeOf(named.origin), ...isolation }, section)
+  const credentials = await loadCredentialPlugin(source, { ...placeOf(named.origin), ...owner }, section)
   return 'faults' in credentials ? refused(named, credentials.faults) : credentials
 }
 
@@ -127,11 +127,11 @@ function shapeOf({ ca, plugin, credentials }: LoadedSection, members: readonly S
   const source = isTreeObject(given) ? given['source'] : undefined
   const keys: PluginOptions = {
     ...PLUGIN_KEY,
-    ...(isModule('ca', name) && ISOLATION_KEYS),
+    ...(isModule('ca', name) && USER_KEY),
     ...(plugin.needs?.includes('tls') && TLS_KEYS),
     ...(credentials &&
       credentialKeys({
-        ...(isModule('credentials', source) && ISOLATION_KEYS),
+        ...(isModule('credentials', source) && USER_KEY),
         ...credentials.options,
       })),
     ...(members.length > 0 && MEMBERS_KEY),
@@ -157,19 +157,21 @@ function withToken(credentials: PluginOption | undefined): PluginOption {
 /** Reads the section by its shape. */
 export function caSchema({ plugin, credentials, keys, members }: SectionShape): Schema<CASection> {
   const explain = (key: string): Fault | undefined => {
-    if (key in ISOLATION_KEYS)
+    const removed = removedKey(key)
+    if (removed) return removed
+    if (key in USER_KEY)
       return new Fault('unknown key', `The built-in plugin ${plugin.name} runs in the agent. Remove it`)
     const need = NEEDS.find(each => NEEDED_KEYS[each].includes(key))
     return need && new Fault('unknown key', `The plugin ${plugin.name} ${USES_NO[need]}. Remove it`)
   }
   // As many as there are: the shapes were made of them.
   const others = {
-    ...('isolation' in keys && USER_SCHEMA),
+    ...('user' in keys && USER_SCHEMA),
     ...(keys['credentials']?.type === 'object' && {
       credentials: optionsSchema(
         keys['credentials'].options,
-        undefined,
-        'isolation' in keys['credentials'].options ? USER_SCHEMA : {},
+        removedKey,
+        'user' in keys['credentials'].options ? USER_SCHEMA : {},
       ),
     }),
     ...(members.length > 0 && { cas: v.tuple(members.map(caSchema)) }),
@@ -179,7 +181,7 @@ export function caSchema({ plugin, credentials, keys, members }: SectionShape): 
     v.transform(values => {
       const { rootCert, clientCertificate, tokenFile, credentials: given, cas, ...rest } = values as CommonValues
       const own = Object.entries(rest).filter(([key]) => key in plugin.options)
-      const { source: _, isolation: __, user: ___, ...options } = given ?? {}
+      const { source: _, user: __, ...options } = given ?? {}
       return {
         plugin,
         options: Object.fromEntries(own),

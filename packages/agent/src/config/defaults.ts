@@ -1,7 +1,7 @@
 /** The defaults of every key, in the form in which the configuration file would write them. */
 
 import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
-import { DEFAULT_POOL_CPU, DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
+import { DEFAULT_RSA_KEYS } from '@livery/native-keygen/defaults'
 import {
   DEFAULT_LIMITS,
   DEFAULT_MODE,
@@ -27,7 +27,6 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     trust: { poll: formatDuration(MANAGER.rootsPollMs), anchors: [], federated: {} },
     retry: { min: formatDuration(MANAGER.retry.minMs), max: formatDuration(MANAGER.retry.maxMs) },
     concurrency: MANAGER.concurrency,
-    keyPool: { cpu: DEFAULT_POOL_CPU },
     rsaKeys: DEFAULT_RSA_KEYS,
     identities: [],
     removal: { grace: formatDuration(MANAGER.removalGraceMs) },

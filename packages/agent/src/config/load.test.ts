@@ -31,7 +31,6 @@ trust:
     third.example: { url: https://third.example/bundle, rootCert: ca.pem }
 retry: { min: 1s, max: 2m }
 concurrency: 8
-keyPool: { cpu: 0.5 }
 rsaKeys: library
 ca:
   plugin: citadel
@@ -89,7 +88,6 @@ log: { level: debug, format: pretty }
     },
     retry: { min: 1_000, max: 120_000 },
     concurrency: 8,
-    keyPool: { cpu: 0.5 },
     rsaKeys: 'library',
     ca: {
       plugin: 'citadel',
@@ -189,11 +187,6 @@ log: { level: debug, format: pretty }
   })
 })
 
-test('the key pool can be turned off', async () => {
-  const { config } = await load(`${MINIMAL}keyPool: off\n`)
-  assert.equal(config.keyPool, 'off')
-})
-
 test('the admin endpoint is in the folder of the first socket, and a path too long for it refuses nothing', async () => {
   const ca = 'ca: { plugin: embedded }\n'
   const far = 'x'.repeat(100 - directory.length)
@@ -219,7 +212,6 @@ test('omitted keys have the documented defaults', async () => {
     trust: { poll: 300_000, anchors: [], federated: {} },
     retry: { min: 500, max: 150_000 },
     concurrency: 64,
-    keyPool: { cpu: 0.25 },
     rsaKeys: 'simd',
     ca: { plugin: 'embedded', keyType: 'ecdsa-p256', intermediate: false, maxTtl: 7_776_000_000 },
     identities: [{ id: 'spiffe://cluster.local/ns/default/sa/web' }],

@@ -32,7 +32,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   { text: 'ttl:', says: 'livery.yaml:4: ttl: has no value. Write one after the colon, or remove the line.' },
   {
     text: 'keyTyp: rsa-2048',
-    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, keyPool, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log, profile.',
+    says: 'livery.yaml:4: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log, profile.',
   },
   {
     text: 'keyType: rsa-1024',
@@ -94,22 +94,6 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     text: 'rsaKeys: openssl',
     says: 'livery.yaml:4: rsaKeys: "openssl" is none of library, search, simd. Write one of these.',
-  },
-  {
-    text: 'keyPool: on',
-    says: 'livery.yaml:4: keyPool: "on" is neither off nor a mapping. Write off, or { cpu: 0.25 }.',
-  },
-  {
-    text: 'keyPool: false',
-    says: 'livery.yaml:4: keyPool: false is neither off nor a mapping. Write off, or { cpu: 0.25 }.',
-  },
-  {
-    text: 'keyPool: { cpu: 25 }',
-    says: 'livery.yaml:4: keyPool.cpu: 25 is not a number from 0.01 to 1. It is the part of one core that may make keys ahead: 0.25 is a quarter.',
-  },
-  {
-    text: 'keyPool: { cores: 1 }',
-    says: 'livery.yaml:4: keyPool.cores: unknown key. Remove it. Known here: cpu.',
   },
   {
     text: 'removal: 5m',
@@ -609,7 +593,6 @@ test('whatever the values, a configuration is accepted or refused with a ConfigE
     'rotation',
     'retry',
     'concurrency',
-    'keyPool',
     'rsaKeys',
     'removal',
     'idle',

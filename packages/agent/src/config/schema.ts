@@ -2,9 +2,8 @@
 
 import { RSA_KEYS } from '@livery/native-keygen/defaults'
 import * as v from 'valibot'
-import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { key, kindOf, list, object, oneForm, record, scalar } from '../schema/schema-parts.ts'
+import { key, kindOf, list, object, record } from '../schema/schema-parts.ts'
 import {
   account,
   duration,
@@ -27,20 +26,6 @@ import { kubernetes } from './kubernetes-schema.ts'
 import { output } from './output-schema.ts'
 import { socket } from './socket-schema.ts'
 import { trust } from './trust-schema.ts'
-
-const poolShare = object({
-  cpu: key(
-    'the part of one core that may make them',
-    numberBetween(0.01, 1, 'It is the part of one core that may make keys ahead: 0.25 is a quarter'),
-  ),
-})
-const poolOff = scalar('`off`', input =>
-  input === 'off' ? ('off' as const) : new Fault('is neither off nor a mapping', 'Write off, or { cpu: 0.25 }'),
-)
-
-const keyPool = oneForm<'off' | { cpu: number }>([poolOff, poolShare], input =>
-  isTreeObject(input) ? poolShare : poolOff,
-)
 
 const rotation = object({
   ratio: key(
@@ -147,7 +132,6 @@ const settings = {
     'the most calls to the CA at once; how many there are adapts to what it takes',
     wholeNumber(1, 10_000),
   ),
-  keyPool: key('keys made ahead of the renewals that fall due; none where every CA brings its own keys', keyPool),
   rsaKeys: key(
     "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512 IFMA or AVX2, or `search` on a CPU without these)",
     oneOf(RSA_KEYS),

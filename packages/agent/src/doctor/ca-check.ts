@@ -80,7 +80,7 @@ async function request(
   const { config } = loaded
   const { logger } = stack.use(await createLogger({ level: 'silent', format: 'json' }))
   const client = await createCAClient(loaded, { clock, logger, counters: new PluginCounters(new Registry()) }, stack)
-  const generator = stack.use(chooseKeyGenerator({ ...config, keyPool: 'off' }, () => {}))
+  const generator = chooseKeyGenerator(config, () => {})
   const type: KeyType = signableKeyType(config.ca, config.keyType)
   const key = await generator.generate({ type, identity: identity.id })
   const signal = AbortSignal.timeout(TIMEOUT_MS)

@@ -2,10 +2,9 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { totalmem } from 'node:os'
 import { test } from 'node:test'
-import { CAError, type KeyPoolStatus, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
+import { CAError, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { IdentityMetrics } from './identity-metrics.ts'
-import { keyPoolMetrics } from './key-pool-metrics.ts'
 import type { LedgerEvent } from './ledger.ts'
 import { Metrics } from './metrics.ts'
 import { processMetrics } from './process-metrics.ts'
@@ -21,7 +20,6 @@ class Bench implements AsyncDisposable {
   readonly secrets: SecretManager
   readonly metrics: Metrics
   dropped = 0
-  pool: readonly KeyPoolStatus[] = []
   readonly sockets: SocketLoad[] = [{ path: '/run/a.sock', state: 'listening', connections: 2, streams: 5 }]
 
   private constructor(ca: TestCA, clock: FakeClock, options: Partial<SecretManagerOptions>) {
@@ -39,7 +37,6 @@ class Bench implements AsyncDisposable {
     this.metrics = new Metrics(clock)
     this.metrics.add([
       ...processMetrics({ version: '1.2.3', keyGenerator: 'native', droppedLogLines: () => this.dropped }),
-      ...keyPoolMetrics({ pool: () => this.pool }),
       ...storeMetrics({ unwritten: 4 }),
       ...scheduleMetrics(this.secrets, clock),
       ...socketMetrics({ sockets: () => this.sockets }),
@@ -206,17 +203,6 @@ test('identities are counted by what holds them, and those that were dropped by 
   assert.equal(at('certificates_withdrawn_total', 'reason', 'evicted'), 1)
   assert.equal(at('certificates_withdrawn_total', 'reason', 'idle'), 1)
   assert.equal(samples.get('livery_sds_no_room_names_total'), 1)
-})
-
-test('the key pool reports its depth, age, hits and misses by type, and nothing without a pool', async () => {
-  await using bench = await Bench.create()
-  assert.ok([...(await bench.samples()).keys()].every(series => !series.startsWith('livery_key_pool')))
-  bench.pool = [{ type: 'rsa-2048', depth: 7, hits: 5, misses: 2, oldestAgeMs: 1_500 }]
-  await bench.samples()
-  bench.pool = [{ type: 'rsa-2048', depth: 0, hits: 12, misses: 3, oldestAgeMs: undefined }]
-  const samples = await bench.samples()
-  const of = (name: string) => samples.get(`livery_key_pool_${name}{type="rsa-2048"}`)
-  assert.deepEqual(['depth', 'hits_total', 'misses_total', 'oldest_age_seconds'].map(of), [0, 12, 3, undefined])
 })
 
 test('requests are counted by what made them due and how they ended', async () => {

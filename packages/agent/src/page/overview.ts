@@ -40,7 +40,7 @@ export async function composeOverview(
     refusedConnections: await source.refusedConnections(),
     ...(pods && { pods: { known: pods.known, ...(pods.problem !== undefined && { problem: pods.problem }) } }),
     ca: caRow(source, summary, newest),
-    keys: { generator: source.keyGenerator.name, pools: keyPools(source) },
+    keyGenerator: source.keyGenerator.name,
     plannedPerMinute: source.plannedPerMinute(),
     process: processRow(),
     ...(store && { store: storeRow(store) }),
@@ -155,10 +155,6 @@ function caRow(source: PageSource, summary: IdentitySummary, newest: NewestCalls
 
 function clockOf({ newest }: IdentitySummary, ttlMs: number | undefined): PageCA['clock'] {
   return newest && ttlMs !== undefined ? clockDifference(newest, { at: newest.at, ttlMs }) : undefined
-}
-
-function keyPools({ keyGenerator }: PageSource): PageOverview['keys']['pools'] {
-  return (keyGenerator.pool?.() ?? []).map(({ type, depth, hits, misses }) => ({ type, ready: depth, hits, misses }))
 }
 
 function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<PageSource['store']>>): PageStore {

@@ -24,7 +24,7 @@ export interface PageSource {
   readonly caPlugin: string
   /** The lifetime that is asked for; `undefined` of a source that gives certificates which were signed earlier. */
   readonly requestedTtlMs: number | undefined
-  readonly keyGenerator: Pick<KeyGenerator, 'name' | 'pool'>
+  readonly keyGenerator: Pick<KeyGenerator, 'name'>
   readonly log: Pick<LogScopes, 'levels'>
   phase(): Phase
   sockets(): readonly SocketStatus[]

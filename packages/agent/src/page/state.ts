@@ -99,7 +99,8 @@ export interface PageOverview {
   /** Absent without a section `kubernetes`. */
   readonly pods?: { readonly known: boolean; readonly problem?: string }
   readonly ca: PageCA
-  readonly keys: PageKeys
+  /** `native` or `webcrypto`. */
+  readonly keyGenerator: string
   /** Renewals and retries that fall due in each of the next 60 minutes, those of this minute first. */
   readonly plannedPerMinute: readonly number[]
   readonly process: PageProcess
@@ -146,22 +147,6 @@ export interface PageCA {
   readonly clockAheadMs?: number
   /** How far the clocks differ, by the newest certificate; absent while they agree, or it cannot be known. */
   readonly clock?: ClockDifference
-}
-
-export interface PageKeys {
-  /** `native` or `webcrypto`. */
-  readonly generator: string
-  /** Keys made ahead; empty without a pool. */
-  readonly pools: readonly PageKeyPool[]
-}
-
-export interface PageKeyPool {
-  readonly type: string
-  /** Keys that are ready. */
-  readonly ready: number
-  /** Requests that found a key ready since the start, and those that did not. */
-  readonly hits: number
-  readonly misses: number
 }
 
 export interface PageProcess {

@@ -1,4 +1,4 @@
-/** In the thread: a CA plugin's client, answering the agent, and the context of the plugin, which asks the agent. */
+/** In the process of a plugin: a CA plugin's client, answering the agent, and the context of the plugin, which asks the agent. */
 import {
   type CAClient,
   type CAContext,
@@ -19,7 +19,7 @@ import {
 } from '@livery/core'
 import { checkCounterName } from '../observe/counter-name.ts'
 import { LogRate } from '../observe/log-rate.ts'
-import type { AgentMethods, Start, ThreadMethods, WireRequest, WireTls } from './messages.ts'
+import type { AgentMethods, PluginMethods, Start, WireRequest, WireTls } from './messages.ts'
 import { ownBytes } from './messages.ts'
 import type { Peer } from './two-way-calls.ts'
 import { clip } from './wire-error.ts'
@@ -36,7 +36,7 @@ type Agent = () => Peer<AgentMethods>
 export function hostCA(
   load: () => Promise<CAPlugin>,
   agent: Agent,
-): Pick<ThreadMethods, 'create' | 'issue' | 'trustBundle' | 'close'> {
+): Pick<PluginMethods, 'create' | 'issue' | 'trustBundle' | 'close'> {
   const made = Promise.withResolvers<CAClient>()
   made.promise.catch(() => {}) // the agent has it as the answer to `create`
   return {
@@ -74,7 +74,7 @@ export function hostCA(
   }
 }
 
-/** The part of the agent that every plugin in a thread has. */
+/** The part of the agent that every plugin in a process has. */
 export function logTo(agent: Agent): PluginLog {
   // Here, too: a hundred thousand messages at once would keep the agent from everything else.
   const summarize = (_: string, suppressed: number, level: keyof PluginLog): void =>
@@ -149,7 +149,7 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
   }
 }
 
-/** The answer's known fields, without values that cannot be cloned. Rejects, in the thread, an answer that is too large to send. */
+/** The answer's known fields, without values that cannot be sent. Rejects, in the process, an answer that is too large to send. */
 function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
   const { chain, roots, rootsFor, privateKey, hint } = answer
@@ -181,7 +181,7 @@ function lengthOf(value: unknown): number {
   return typeof value === 'string' || value instanceof Uint8Array ? value.length : 0
 }
 
-/** The agent owns an answer's key, as it would without a thread between. */
+/** The agent owns an answer's key, as it would without a process between. */
 function takeKey(privateKey: Uint8Array): Uint8Array {
   const key = ownBytes(privateKey)
   // A plugin may answer anything.

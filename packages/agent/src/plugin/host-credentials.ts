@@ -1,4 +1,4 @@
-/** In the thread: a source of credentials, answering the agent. */
+/** In the process of a plugin: a source of credentials, answering the agent. */
 import {
   type ConfigOf,
   type CredentialPlugin,
@@ -7,13 +7,13 @@ import {
   SystemClock,
 } from '@livery/core'
 import { logTo } from './host-ca.ts'
-import type { AgentMethods, ThreadMethods } from './messages.ts'
+import type { AgentMethods, PluginMethods } from './messages.ts'
 import type { Peer } from './two-way-calls.ts'
 
 export function hostCredentials(
   load: () => Promise<CredentialPlugin>,
   agent: () => Peer<AgentMethods>,
-): Pick<ThreadMethods, 'create' | 'getCredential' | 'close'> {
+): Pick<PluginMethods, 'create' | 'getCredential' | 'close'> {
   const made = Promise.withResolvers<CredentialSource>()
   made.promise.catch(() => {}) // the agent has it as the answer to `create`
   return {

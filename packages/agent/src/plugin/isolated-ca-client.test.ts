@@ -1,4 +1,4 @@
-/** Messages between the agent and a plugin in its own thread. */
+/** Messages between the agent and a plugin in its own process. */
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-/** The client of a CA plugin that runs in a separate thread or process: whatever the plugin does, a call ends, and the agent continues. */
+/** The client of a CA plugin that runs in a process: whatever the plugin does, a call ends, and the agent continues. */
 import {
   type CACapabilities,
   type CAChange,
@@ -86,7 +86,7 @@ class IsolatedCAClient implements CAClient {
     await this.#supervisor[Symbol.asyncDispose]()
   }
 
-  /** The thread has a number in place of what cannot be cloned. */
+  /** The process has a number in place of what cannot be sent. */
   #register(request: CertificateRequest): WireRequest {
     const { identity, ttlSeconds, tokenFile, connectWithinMs, ticket } = request
     const id = this.#nextId++

@@ -1,4 +1,4 @@
-/** A source of credentials that runs in a separate thread or process. */
+/** A source of credentials that runs in a process. */
 import {
   CAError,
   type Credential,

@@ -14,7 +14,7 @@ import { NEEDED_KEYS } from '../schema/common-ca-keys.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { Location } from '../schema/config-tree.ts'
 import { faultText } from '../schema/fault.ts'
-import { ISOLATION_KEYS } from './isolation-keys.ts'
+import { USER_KEY } from './user-key.ts'
 
 async function makeFolder(t: TestContext): Promise<string> {
   const directory = await makeDirectory()
@@ -143,7 +143,7 @@ const MODULE_REFUSALS: readonly (readonly [
     'ends the process while it is loaded',
     {},
     { onLoad: `process.exit(4)` },
-    ['cannot be loaded: it ended its thread (exit code 4). Fix the module, or install a version that works.'],
+    ['cannot be loaded: it ended its process (exit code 4). Fix the module, or install a version that works.'],
   ],
   [
     'crashes while it is loaded',
@@ -220,9 +220,9 @@ for (const [what, ca, module, says] of MODULE_REFUSALS)
   })
 
 test('the names that no option can have are the keys that the agent takes', () => {
-  const own = ['plugin', ...Object.keys(ISOLATION_KEYS), ...Object.values(NEEDED_KEYS).flat()]
+  const own = ['plugin', ...Object.keys(USER_KEY), ...Object.values(NEEDED_KEYS).flat()]
   assert.deepEqual([...AGENT_OPTION_NAMES.ca].sort(), own.sort())
-  assert.deepEqual([...AGENT_OPTION_NAMES.credentials].sort(), ['source', ...Object.keys(ISOLATION_KEYS)].sort())
+  assert.deepEqual([...AGENT_OPTION_NAMES.credentials].sort(), ['source', ...Object.keys(USER_KEY)].sort())
 })
 
 test('refused: a module without the export, or with another thing by its name', async t => {
@@ -249,8 +249,15 @@ const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
   [{ pin: ['s3cret'] }, 'ca.pin: is a list, not a string. Quote it.'],
   [
     { pin: 's3cret', mod: 'a' },
-    'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, isolation, user, mode, fails, pin, where, each, wait.',
+    'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, user, mode, fails, pin, where, each, wait.',
   ],
+  ...['thread', 'process'].map(
+    isolation =>
+      [
+        { pin: 's3cret', isolation },
+        'ca.isolation: unknown key. Remove it: a plugin from a module always runs in a process. With "user", root gives it another user.',
+      ] as const,
+  ),
   [
     { pin: 's3cret', rootCert: 'x' },
     'ca.rootCert: unknown key. The plugin acme makes no TLS connection that uses it. Remove it.',
@@ -263,7 +270,7 @@ test('refused: each wrong value for the options of a module', async t => {
     assert.deepEqual(await refusal(folder, { plugin: './acme.mjs', ...given }), [says])
 })
 
-test('a credential source can be a module: it runs in its own thread and is refused as a plugin is', async t => {
+test('a credential source can be a module: it runs in its own process and is refused as a plugin is', async t => {
   const folder = await makeFolder(t)
   await writeFile(
     join(folder, 'source.mjs'),

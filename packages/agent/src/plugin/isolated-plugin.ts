@@ -1,4 +1,4 @@
-/** A plugin from a module: a short-lived thread or process reports what it is, and each client runs in its own. */
+/** A plugin from a module: a short-lived process reports what it is, and each client runs in its own. */
 import {
   type AgentKey,
   type CAPlugin,
@@ -15,9 +15,9 @@ import { Fault } from '../schema/fault.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'
 import { createIsolatedCredentials } from './isolated-credentials.ts'
 import { FIX_MODULE } from './load-module.ts'
-import type { Manifest, PluginModule, Question, ThreadMethods } from './messages.ts'
+import type { Manifest, PluginMethods, PluginModule, Question } from './messages.ts'
 import { manifestFaults } from './plugin-manifest.ts'
-import { startPlugin } from './start-plugin.ts'
+import { PluginProcess } from './plugin-process.ts'
 import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
@@ -97,13 +97,13 @@ async function describe(
   }
 }
 
-/** A thread or process may send any texts. */
+/** A process may send any texts. */
 function shownFaults(faults: readonly Fault[]): Faults {
   const shown = faults.slice(0, MAX_FAULTS)
   return { faults: shown.map(({ reason, remedy }) => new Fault(scrub(reason), scrub(remedy))) }
 }
 
-/** The plugin's own, in a thread or process again: what it is asked about is known only once its options are. */
+/** The plugin's own, in a process again: what it is asked about is known only once its options are. */
 function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signal: AbortSignal | undefined) {
   if (!checks) return {}
   const check = (config: unknown, siblings: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
@@ -113,7 +113,7 @@ function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signa
   return { check }
 }
 
-/** The uses of a thread or process. */
+/** The uses of a process. */
 interface Errand {
   readonly module: PluginModule
   readonly clock: Clock
@@ -121,13 +121,13 @@ interface Errand {
   readonly late: string
 }
 
-/** A thread or process for as long as `use` takes; rejects with how it ended, if it took too long with `late`, or as `signal` says. */
+/** A process for as long as `use` takes; rejects with how it ended, if it took too long with `late`, or as `signal` says. */
 async function withRun<T>(
   { module, clock, signal, late }: Errand,
-  use: (peer: Peer<ThreadMethods>, signal: AbortSignal) => Promise<T>,
+  use: (peer: Peer<PluginMethods>, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const error = () => new Error(`${late} within ${LOAD_MS / 1000} s`)
-  await using run = startPlugin({ module, methods: {}, log: { debug() {} } })
+  await using run = new PluginProcess({ module, methods: {}, log: { debug() {} } })
   const { peer } = run
   void run.ended.then(reason => peer.close(new Error(`it ${reason}`)))
   return await withDeadline({ clock, ms: LOAD_MS, error, ...(signal && { signal }) }, ending => use(peer, ending))

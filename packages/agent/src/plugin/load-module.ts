@@ -1,10 +1,8 @@
-/** In the thread or process of a plugin: loads its module, and looks at what it exports. */
+/** In the process of a plugin: loads its module, and looks at what it exports. */
 import { registerHooks } from 'node:module'
 import type { CAPlugin, CredentialPlugin, PluginKind } from '@livery/core/plugin'
 import { Fault } from '../schema/fault.ts'
-import type { PluginModule } from './messages.ts'
 import { shapeFaults } from './plugin-manifest.ts'
-import { resolveModule } from './resolve-module.ts'
 import { toWire } from './wire-error.ts'
 
 export type LoadedModule =
@@ -13,13 +11,7 @@ export type LoadedModule =
   | { readonly faults: readonly Fault[] }
 
 /** Never rejects. */
-export async function loadModule(module: PluginModule): Promise<LoadedModule> {
-  const found = resolveModule(module)
-  return 'fault' in found ? { faults: [found.fault] } : await loadFrom(module.kind, found.href)
-}
-
-/** Never rejects. */
-export async function loadFrom(kind: PluginKind, href: string): Promise<LoadedModule> {
+export async function loadModule(kind: PluginKind, href: string): Promise<LoadedModule> {
   shareOwnCopies()
   let exported: Readonly<Record<string, unknown>>
   try {

@@ -14,7 +14,7 @@ export interface PluginPlace {
   readonly file: string
   /** Gives up what a module is asked: what it is, and later what it says of its configuration. */
   readonly signal?: AbortSignal | undefined
-  /** The user whose process a module runs in; absent: a thread of the agent. */
+  /** The user of a module's process; absent: the agent's. */
   readonly user?: PluginUser
 }
 

@@ -1,4 +1,4 @@
-/** The messages between the agent and the thread of a plugin: plain data, since nothing else can be cloned. */
+/** The messages between the agent and the process of a plugin: plain data, and bytes. */
 import type {
   AgentKey,
   CACapabilities,
@@ -21,14 +21,14 @@ export interface PluginUser {
   readonly gid: number
 }
 
-/** A module that is to be loaded in a separate thread or process. */
+/** A module that is to be loaded in a process. */
 export interface PluginModule {
   readonly kind: PluginKind
   /** As it is written in the configuration. */
   readonly specifier: string
   /** Absolute path of the file that names it, which need not be there. */
   readonly parent: string
-  /** Present: it runs in a process of this user, in place of a thread. */
+  /** Absent: the user of the agent. */
   readonly user?: PluginUser
 }
 
@@ -77,7 +77,7 @@ export interface Start {
   readonly hasTls: boolean
 }
 
-/** A certificate request without what cannot be cloned, which is asked for by its number. */
+/** A certificate request without its functions, which are called by its number. */
 export interface WireRequest {
   readonly id: number
   readonly identity: SpiffeId
@@ -97,8 +97,8 @@ export interface WireTls {
   }
 }
 
-/** The methods that the thread answers. */
-export type ThreadMethods = {
+/** The methods that the plugin's process answers. */
+export type PluginMethods = {
   describe(argument: null): Promise<Described>
   /** `null` where nothing is wrong. */
   problems(questions: readonly Question[]): Promise<readonly (string | null)[]>
@@ -124,21 +124,7 @@ export type AgentMethods = {
   change(change: CAChange): void
 }
 
-/** A copy in separate memory: cloning a slice would copy all of the pool that holds it, whatever is there. */
+/** A copy, which `encodeFrame` can wipe. */
 export function ownBytes(bytes: Uint8Array): Uint8Array {
   return Uint8Array.from(bytes)
-}
-
-/** The memory of the keys in an answer, each of which has its own: it is moved, since what is cloned leaves a copy. */
-export function keysIn(answer: unknown): ArrayBuffer[] {
-  const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
-  return parts.flatMap(part => {
-    const issued = hasMember(part, 'issued') ? part.issued : part
-    const bytes = hasMember(issued, 'privateKey') ? issued.privateKey : undefined
-    return bytes instanceof Uint8Array && bytes.buffer instanceof ArrayBuffer ? [bytes.buffer] : []
-  })
-}
-
-function hasMember<K extends string>(value: unknown, name: K): value is Record<K, unknown> {
-  return typeof value === 'object' && value !== null && name in value
 }

@@ -1,4 +1,4 @@
-/** In the thread: whether what a module exports is a plugin, field by field, and what of it is data. */
+/** In the process of a plugin: whether what a module exports is a plugin, field by field, and what of it is data. */
 import {
   CA_PLUGIN_API_VERSION,
   type CAPlugin,
@@ -60,7 +60,7 @@ export function problemOf(options: PluginOptions, { option: path, value }: Quest
   }
 }
 
-/** The manifest as a thread or process described it. That may be hostile, so the form is checked. */
+/** The manifest as a process described it. That may be hostile, so the form is checked. */
 export function manifestFaults(kind: PluginKind, manifest: unknown): readonly Fault[] {
   const revived = withFunctions(manifest)
   if (!isTreeObject(revived)) return [new Fault('describes no plugin', 'Make it by defineCAPlugin')]

@@ -7,11 +7,11 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type Bench, setUp } from '../../test/isolated-bench.ts'
-import { NOBODY, PROCESS } from '../../test/isolation-kinds.ts'
 import { LiveryProcess, makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
+import { NOBODY, noOtherUser } from '../../test/plugin-user.ts'
+import type { PluginUser } from './messages.ts'
 
-const { skip } = PROCESS
 const never = new AbortController().signal
 
 /** Files that every user could read if the process had the right to, and a socket that only root can reach. */
@@ -30,8 +30,11 @@ async function surroundings(
   return { secret, socket: join(outside.path, 'sds.sock') }
 }
 
-/** Each attempt, and the code or text of its refusal. */
-const ATTEMPTS: readonly (readonly [what: string, does: string, refusal: string])[] = [
+/** An attempt, and the code or text of its refusal. */
+type Attempt = readonly [what: string, does: string, refusal: string]
+
+/** Refused by Node and by the agent, whoever the user is. */
+const CONFINED: readonly Attempt[] = [
   ['read a file of the store', `readFileSync(secret)`, 'ERR_ACCESS_DENIED'],
   ['read /etc/passwd', `readFileSync('/etc/passwd')`, 'ERR_ACCESS_DENIED'],
   ["read the agent's memory", `readFileSync('/proc/' + process.ppid + '/mem')`, 'ERR_ACCESS_DENIED'],
@@ -43,11 +46,6 @@ const ATTEMPTS: readonly (readonly [what: string, does: string, refusal: string]
   ['use internal bindings', `process.binding('spawn_sync')`, 'ERR_ACCESS_DENIED'],
   ['open the inspector', `new (await import('node:inspector')).Session().connect()`, 'ERR_ACCESS_DENIED'],
   ['load native code', `process.dlopen({ exports: {} }, '/lib/x.node')`, 'ERR_DLOPEN_DISABLED'],
-  ["connect to the agent's socket", `await once(connect(socket), 'connect')`, 'EACCES'],
-  ['signal the agent', `process.kill(process.ppid, 0)`, 'EPERM'],
-  ['become root', `process.setuid(0)`, 'EPERM'],
-  ['become the group of root', `process.setgid(0)`, 'EPERM'],
-  ['join groups', `process.setgroups([0])`, 'EPERM'],
   [
     'have a token of a file that it chooses',
     `await context.credentials.get({ tokenFile: secret, signal: new AbortController().signal })`,
@@ -55,17 +53,25 @@ const ATTEMPTS: readonly (readonly [what: string, does: string, refusal: string]
   ],
 ]
 
-test('a hostile plugin in a process is refused files, processes, sockets, signals and other users, each by name', {
-  skip,
-}, async t => {
-  const bench = await setUp(t, PROCESS)
+/** Refused by the kernel to another user than the agent's. */
+const OTHER_USER: readonly Attempt[] = [
+  ["connect to the agent's socket", `await once(connect(socket), 'connect')`, 'EACCES'],
+  ['signal the agent', `process.kill(process.ppid, 0)`, 'EPERM'],
+  ['become root', `process.setuid(0)`, 'EPERM'],
+  ['become the group of root', `process.setgid(0)`, 'EPERM'],
+  ['join groups', `process.setgroups([0])`, 'EPERM'],
+]
+
+/** The refusals of `attempts` in the order of the table, and what else the plugin sees of itself. */
+async function attempt(t: TestContext, attempts: readonly Attempt[], user?: PluginUser) {
+  const bench = await setUp(t, user)
   const { secret, socket } = await surroundings(t, bench)
   const server = createServer()
   await once(server.listen(socket), 'listening')
   t.after(() => server.close())
   await chmod(socket, 0o660)
   const onCreate = `
-    const { readFileSync, readdirSync } = await import('node:fs')
+    const { readFileSync, readdirSync, writeFileSync } = await import('node:fs')
     const { connect } = await import('node:net')
     const { once } = await import('node:events')
     const [secret, socket] = ${JSON.stringify([secret, socket])}
@@ -73,19 +79,31 @@ test('a hostile plugin in a process is refused files, processes, sockets, signal
     const attempt = async action => {
       try { await action(); tried.push('done') } catch (error) { tried.push(error.code ?? String(error)) }
     }
-    ${ATTEMPTS.map(([, does]) => `await attempt(async () => { ${does} })`).join('\n')}
+    ${attempts.map(([, does]) => `await attempt(async () => { ${does} })`).join('\n')}
     const ids = { uid: process.getuid(), euid: process.geteuid(), gid: process.getgid(), groups: process.getgroups() }
     context.log.info(JSON.stringify({ tried, ids, env: process.env }))`
   const credentials = { description: 'a token', get: async () => ({ token: 'the token' }) }
   await bench.open(t, { onCreate }, { credentials })
   const { tried, ids, env } = JSON.parse(await bench.line(/"tried"/))
   assert.deepEqual(
-    ATTEMPTS.map(([what], index) => [what, tried[index]]),
-    ATTEMPTS.map(([what, , refusal]) => [what, refusal]),
+    attempts.map(([what], index) => [what, tried[index]]),
+    attempts.map(([what, , refusal]) => [what, refusal]),
   )
-  assert.equal(tried.length, ATTEMPTS.length)
-  assert.deepEqual(ids, { uid: NOBODY.uid, euid: NOBODY.uid, gid: NOBODY.gid, groups: [NOBODY.gid] })
+  assert.equal(tried.length, attempts.length)
   assert.deepEqual(env, {})
+  return ids
+}
+
+test('a hostile plugin is refused files, processes, native code and tokens of files, whoever runs the agent', async t => {
+  const { uid } = await attempt(t, CONFINED)
+  assert.equal(uid, process.getuid?.())
+})
+
+test('a hostile plugin with a user of its own is refused sockets, signals and other users, too, each by name', {
+  skip: noOtherUser,
+}, async t => {
+  const ids = await attempt(t, [...CONFINED, ...OTHER_USER], NOBODY)
+  assert.deepEqual(ids, { uid: NOBODY.uid, euid: NOBODY.uid, gid: NOBODY.gid, groups: [NOBODY.gid] })
 })
 
 async function descriptors(pid: number): Promise<readonly string[]> {
@@ -94,8 +112,8 @@ async function descriptors(pid: number): Promise<readonly string[]> {
   return await Promise.all(links)
 }
 
-test('the process of a plugin has no descriptor of the agent', { skip }, async t => {
-  const bench = await setUp(t, PROCESS)
+test('the process of a plugin has no descriptor of the agent', async t => {
+  const bench = await setUp(t)
   const listener = createServer()
   await once(listener.listen(join(bench.folder, 'sds.sock')), 'listening')
   t.after(() => listener.close())
@@ -112,8 +130,11 @@ test('the process of a plugin has no descriptor of the agent', { skip }, async t
 
 /** Node closes those below 16 itself, and the shell of POSIX opens none above 9. */
 const noBash = spawnSync('bash', ['-c', 'true']).status === 0 ? false : 'there is no bash'
+const noRoot = process.geteuid?.() === 0 ? false : 'only root sees the descriptors of an agent'
 
-test('the process of a plugin has no descriptor that the agent was started with', { skip: skip || noBash }, async t => {
+test('the process of a plugin has no descriptor that the agent was started with', {
+  skip: noRoot || noBash,
+}, async t => {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
   const cwd = directory.path
@@ -121,9 +142,9 @@ test('the process of a plugin has no descriptor that the agent was started with'
   const secret = join(cwd, 'secret')
   await writeFile(secret, 'a key', { mode: 0o600 })
   const onCreate = `context.log.info('pid ' + globalThis.process.pid)`
-  await writePluginModule(cwd, { onCreate, process: { user: NOBODY, url: '' } })
+  await writePluginModule(cwd, { onCreate })
   const config = {
-    ca: { plugin: './acme.mjs', isolation: 'process', user: NOBODY.uid },
+    ca: { plugin: './acme.mjs' },
     identities: [{ id: 'spiffe://cluster.local/a', socket: 'a.sock' }],
     admin: { address: '127.0.0.1:0' },
   }
@@ -180,18 +201,16 @@ const REFUSED: readonly (readonly [what: string, bytes: string, says: RegExp])[]
 ]
 
 for (const [what, bytes, says] of REFUSED)
-  test(`a process that sends ${what} is killed, and nothing of it is used`, { skip }, async t => {
-    const bench = await setUp(t, PROCESS)
+  test(`a process that sends ${what} is killed, and nothing of it is used`, async t => {
+    const bench = await setUp(t)
     const client = await bench.open(t, { onIssue: `${RAW}; raw(${bytes}); for (;;) {}` })
     const request = { identity: 'spiffe://cluster.local/a', ttlSeconds: 60, signal: never, csr: assert.fail } as const
     await assert.rejects(client.issue(request), { code: 'unavailable', message: says })
     assert.match(bench.errors()[0] ?? '', /sent a message that is refused: /)
   })
 
-test('300 MB of the largest messages are not held by the agent, and its other plugins are answered', {
-  skip,
-}, async t => {
-  const [bench, other] = [await setUp(t, PROCESS), await setUp(t, PROCESS)]
+test('300 MB of the largest messages are not held by the agent, and its other plugins are answered', async t => {
+  const [bench, other] = [await setUp(t), await setUp(t)]
   const line = `frame(JSON.stringify({ kind: 'call', method: 'log', argument: { level: 'info', message: 'x '.repeat(1e6) } }))`
   const flood = `${RAW}; const line = ${line}; for (let i = 0; i < 150; i++) raw(line); context.log.info('flooded')`
   const client = await bench.open(t, { onIssue: `${flood}; throw new CAError('denied', 'flooded')` })
@@ -219,8 +238,8 @@ test('300 MB of the largest messages are not held by the agent, and its other pl
   assert.ok(answers > 5 && peak - before < 200_000_000)
 })
 
-test('a process ends when the agent disposes its client', { skip }, async t => {
-  const bench = await setUp(t, PROCESS)
+test('a process ends when the agent disposes its client', async t => {
+  const bench = await setUp(t)
   const server = createServer()
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.after(() => server.close())
@@ -237,17 +256,16 @@ function connectTo(server: ReturnType<typeof createServer>): string {
   return `const { connect } = await import('node:net'); connect(${port}, '127.0.0.1').on('error', () => {})`
 }
 
-test('SIGKILL of the agent ends the process of its plugin', { skip }, async t => {
+test('SIGKILL of the agent ends the process of its plugin', async t => {
   const directory = await makeDirectory()
   t.after(() => directory[Symbol.asyncDispose]())
   await chmod(directory.path, 0o755)
   const server = createServer()
   await once(server.listen(0, '127.0.0.1'), 'listening')
   t.after(() => server.close())
-  const process = { user: NOBODY, url: '' }
-  await writePluginModule(directory.path, { onCreate: connectTo(server), process })
+  await writePluginModule(directory.path, { onCreate: connectTo(server) })
   const config = {
-    ca: { plugin: './acme.mjs', isolation: 'process', user: NOBODY.uid },
+    ca: { plugin: './acme.mjs' },
     identities: [{ id: 'spiffe://cluster.local/a', socket: 'a.sock' }],
     admin: { address: '127.0.0.1:0' },
   }

@@ -1,4 +1,4 @@
-/** One life of a plugin's process: of another user, without rights to files, processes or addons, and not trusted. */
+/** One life of a plugin's process: without rights to files, processes or addons, and not trusted. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,11 +7,10 @@ import { extname } from 'node:path'
 import { Duplex } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { systemErrorCode } from '@livery/core'
+import { type PluginLog, systemErrorCode } from '@livery/core'
 import { checkChildMessage } from './child-message.ts'
 import { inheritedDescriptors } from './inherited-descriptors.ts'
-import type { PluginUser, ThreadMethods } from './messages.ts'
-import { MAX_HEAP, type PluginRun, type PluginRunOptions } from './plugin-run.ts'
+import type { AgentMethods, PluginMethods, PluginModule } from './messages.ts'
 import { logPrinted } from './printed-lines.ts'
 import { decodeFrame, encodeFrame, MAX_CHILD_FRAME, readFrames } from './process-frames.ts'
 import { readableFolders } from './readable-folders.ts'
@@ -19,6 +18,8 @@ import { resolveModule } from './resolve-module.ts'
 import { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
+/** MiB; what a plugin with a large client library needs, a few times. */
+const MAX_HEAP = 256
 /** Bytes that wait for a process that does not read them. */
 const MAX_BACKLOG = 67_108_864
 /** Calls of a plugin that wait for an answer of the agent, each of at most 4 KiB. */
@@ -26,20 +27,25 @@ const MAX_CALLS = 4_096
 /** In the process: the socket pair to the agent. */
 const CHANNEL = 3
 
-export interface PluginProcessOptions extends PluginRunOptions {
-  readonly user: PluginUser
+export interface PluginProcessOptions {
+  readonly module: PluginModule
+  readonly methods: Partial<AgentMethods>
+  readonly log: Pick<PluginLog, 'debug'>
 }
 
-export class PluginProcess implements PluginRun {
-  readonly peer: Peer<ThreadMethods>
+/** Disposal stops it, however busy it is. */
+export class PluginProcess implements AsyncDisposable {
+  readonly peer: Peer<PluginMethods>
+  /** Resolves with what it did, as in "crashed: out of luck", once it has ended. The listener closes `peer`. */
   readonly ended: Promise<string>
   readonly #child: ChildProcess | undefined
   #listener: (message: unknown) => void = () => {}
   /** Why the agent has killed it, or what it reported before it ended. */
   #reason: string | undefined
 
-  constructor({ module, user, methods, log }: PluginProcessOptions) {
-    const child = start(module, user)
+  /** Never throws: a process that cannot be started has ended. */
+  constructor({ module, methods, log }: PluginProcessOptions) {
+    const child = start(module)
     const channel = child instanceof Error ? undefined : child.stdio[CHANNEL]
     const port = {
       postMessage: (message: unknown) => this.#send(channel, message),
@@ -49,12 +55,12 @@ export class PluginProcess implements PluginRun {
     }
     this.peer = new Peer(port, methods, MAX_CALLS)
     if (child instanceof Error) {
-      this.ended = Promise.resolve(notStarted(child, user))
+      this.ended = Promise.resolve(notStarted(child, module))
       return
     }
     this.#child = child
     child.on('error', () => {}) // the first one is awaited below
-    this.ended = this.#untilEnd(child, user)
+    this.ended = this.#untilEnd(child, module)
     for (const output of [child.stdout, child.stderr]) if (output) logPrinted(output, log)
     if (channel instanceof Duplex) void this.#receive(channel)
   }
@@ -98,12 +104,12 @@ export class PluginProcess implements PluginRun {
     if (channel instanceof Duplex) channel.destroy()
   }
 
-  async #untilEnd(child: ChildProcess, user: PluginUser): Promise<string> {
+  async #untilEnd(child: ChildProcess, module: PluginModule): Promise<string> {
     try {
       const [code, signal]: [number | null, NodeJS.Signals | null] = await closed(child)
       return this.#reason ?? endText(code, signal)
     } catch (error) {
-      return notStarted(error, user)
+      return notStarted(error, module)
     }
   }
 }
@@ -114,7 +120,7 @@ async function closed(child: ChildProcess): Promise<[number | null, NodeJS.Signa
 }
 
 /** Inherits nothing: no variable, no descriptor but those of `stdio`, no terminal, no supplementary group. */
-function start(module: PluginRunOptions['module'], { uid, gid }: PluginUser): ChildProcess | Error {
+function start(module: PluginModule): ChildProcess | Error {
   // The name of this file shows whether it runs from source; the bundle is a folder beside `plugin`.
   const extension = extname(import.meta.url)
   const entry = fileURLToPath(new URL(`../plugin/process-main${extension}`, import.meta.url))
@@ -134,7 +140,9 @@ function start(module: PluginRunOptions['module'], { uid, gid }: PluginUser): Ch
     JSON.stringify({ kind: module.kind, found }),
   ]
   try {
-    return withStdio(stdio => spawn(process.execPath, args, { uid, gid, cwd: '/', env: {}, stdio, detached: true }))
+    return withStdio(stdio =>
+      spawn(process.execPath, args, { ...module.user, cwd: '/', env: {}, stdio, detached: true }),
+    )
   } catch (error) {
     return error instanceof Error ? error : new Error(String(error))
   }
@@ -154,9 +162,11 @@ function withStdio(use: (stdio: ('ignore' | 'pipe' | number)[]) => ChildProcess)
   }
 }
 
-function notStarted(error: unknown, { uid, gid }: PluginUser): string {
+function notStarted(error: unknown, { user }: PluginModule): string {
+  const { message } = toWire(error)
+  if (!user) return `could not be started: ${message}`
   const remedy = 'Let the agent run as root with CAP_SETUID, CAP_SETGID and CAP_KILL'
-  return `could not be started as user ${uid}, group ${gid}: ${toWire(error).message}. ${remedy}`
+  return `could not be started as user ${user.uid}, group ${user.gid}: ${message}. ${remedy}`
 }
 
 function endText(code: number | null, signal: NodeJS.Signals | null): string {

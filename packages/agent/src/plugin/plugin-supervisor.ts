@@ -1,9 +1,8 @@
-/** Keeps the thread or process of a plugin alive: starts it again when it has ended or hangs, later each time. */
+/** Keeps the process of a plugin alive: starts it again when it has ended or hangs, later each time. */
 import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core'
 import { BoundedLog } from './bounded-log.ts'
-import type { AgentMethods, PluginModule, Start, ThreadMethods } from './messages.ts'
-import type { PluginRun } from './plugin-run.ts'
-import { startPlugin } from './start-plugin.ts'
+import type { AgentMethods, PluginMethods, PluginModule, Start } from './messages.ts'
+import { PluginProcess } from './plugin-process.ts'
 import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
@@ -33,8 +32,8 @@ const GOOD_LIFE_MS = 60_000
 type State =
   | { readonly kind: 'new' }
   /** `settled` resolves when the client was made or could not be. */
-  | { readonly kind: 'starting'; readonly run: PluginRun; readonly settled: Promise<void> }
-  | { readonly kind: 'running'; readonly run: PluginRun; readonly since: number; beat: Disposable }
+  | { readonly kind: 'starting'; readonly run: PluginProcess; readonly settled: Promise<void> }
+  | { readonly kind: 'running'; readonly run: PluginProcess; readonly since: number; beat: Disposable }
   | { readonly kind: 'pausing'; readonly timer: Disposable; readonly error: CAError }
   | { readonly kind: 'closed'; readonly closing: Promise<void> }
 
@@ -67,14 +66,14 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   /** Rejects with a `CAError` `unavailable` while the plugin does not run, and when it ends. */
-  async call<M extends keyof ThreadMethods>(
+  async call<M extends keyof PluginMethods>(
     method: M,
-    argument: Parameters<ThreadMethods[M]>[0],
+    argument: Parameters<PluginMethods[M]>[0],
     signal?: AbortSignal,
-  ): Promise<Awaited<ReturnType<ThreadMethods[M]>>> {
+  ): Promise<Awaited<ReturnType<PluginMethods[M]>>> {
     signal?.throwIfAborted()
     const peer = await this.#runningPeer(signal ?? NEVER)
-    return (await peer.call(method, argument as never, signal)) as Awaited<ReturnType<ThreadMethods[M]>>
+    return (await peer.call(method, argument as never, signal)) as Awaited<ReturnType<PluginMethods[M]>>
   }
 
   /** Lets the plugin close its client, for a while; open calls reject. */
@@ -86,7 +85,7 @@ export class PluginSupervisor implements AsyncDisposable {
     return closing
   }
 
-  async #runningPeer(signal: AbortSignal): Promise<Peer<ThreadMethods>> {
+  async #runningPeer(signal: AbortSignal): Promise<Peer<PluginMethods>> {
     while (this.#state.kind === 'starting') await untilAborted(this.#state.settled, signal)
     switch (this.#state.kind) {
       case 'running':
@@ -98,9 +97,9 @@ export class PluginSupervisor implements AsyncDisposable {
     }
   }
 
-  /** Rejects with what `create` threw, or how the thread or process has ended. */
+  /** Rejects with what `create` threw, or how the process has ended. */
   async #launch(): Promise<string | null> {
-    const run = startPlugin({ module: this.#options.module, methods: this.#methods, log: this.#lines.printed })
+    const run = new PluginProcess({ module: this.#options.module, methods: this.#methods, log: this.#lines.printed })
     const created = this.#create(run)
     const settled = created.then(
       () => this.#onCreated(run),
@@ -112,13 +111,13 @@ export class PluginSupervisor implements AsyncDisposable {
     return await created
   }
 
-  async #create({ peer }: PluginRun): Promise<string | null> {
+  async #create({ peer }: PluginProcess): Promise<string | null> {
     const { clock, start } = this.#options
     const error = () => new Error(`it was not ready within ${START_MS / 1000} s`)
     return await withDeadline({ clock, ms: START_MS, error }, signal => peer.call('create', start, signal))
   }
 
-  #onCreated(run: PluginRun): void {
+  #onCreated(run: PluginProcess): void {
     if (this.#state.kind !== 'starting' || this.#state.run !== run) return
     const { clock, log, what, onRestart } = this.#options
     this.#state = { kind: 'running', run, since: clock.now(), beat: { [Symbol.dispose]() {} } }
@@ -129,13 +128,13 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   /** A fault of the configuration ends the first start, and is not tried again. */
-  #onNotCreated(run: PluginRun, error: unknown): void {
+  #onNotCreated(run: PluginProcess, error: unknown): void {
     if (error instanceof TypeError && this.#failures === 0) return
     this.#fail(run, `could not be started: ${toWire(error).message}`)
   }
 
   /** An endless loop answers nothing, though it lives. */
-  #beat(run: PluginRun, missed: number): void {
+  #beat(run: PluginProcess, missed: number): void {
     if (this.#state.kind !== 'running' || this.#state.run !== run) return
     if (missed >= MAX_MISSED_BEATS) {
       this.#fail(run, `gave no sign of life for ${(MAX_MISSED_BEATS * BEAT_MS) / 1000} s (an endless loop?)`)
@@ -153,7 +152,7 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   /** Only the current run can fail: the end of one that was stopped is not news. */
-  #fail(run: PluginRun, reason: string): void {
+  #fail(run: PluginProcess, reason: string): void {
     const before = this.#state
     if ((before.kind !== 'starting' && before.kind !== 'running') || before.run !== run) return
     const { clock, what, log, methods } = this.#options
@@ -168,7 +167,7 @@ export class PluginSupervisor implements AsyncDisposable {
     log.error(error.message)
     methods.count?.({
       name: 'restarts',
-      help: 'Times that the thread or process of a plugin was started again.',
+      help: 'Times that the process of a plugin was started again.',
       count: 1,
     })
     run.peer.close(error)
@@ -188,7 +187,7 @@ export class PluginSupervisor implements AsyncDisposable {
     await run[Symbol.asyncDispose]()
   }
 
-  async #letClose({ peer }: PluginRun): Promise<void> {
+  async #letClose({ peer }: PluginProcess): Promise<void> {
     const { clock, log, what } = this.#options
     const error = () => new Error(`it did not close within ${CLOSE_MS / 1000} s`)
     try {

@@ -2,7 +2,7 @@
 import { Socket } from 'node:net'
 import { CAError } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
-import { loadFrom } from './load-module.ts'
+import { loadModule } from './load-module.ts'
 import { decodeFrame, encodeFrame, MAX_AGENT_FRAME, MAX_CHILD_FRAME, readFrames } from './process-frames.ts'
 import type { Resolved } from './resolve-module.ts'
 import { servePlugin } from './serve-plugin.ts'
@@ -34,7 +34,7 @@ process.on('uncaughtException', error => {
 channel.on('error', () => exit(1))
 channel.on('close', () => exit(0))
 
-servePlugin(kind, 'href' in found ? loadFrom(kind, found.href) : Promise.resolve({ faults: [found.fault] }), port)
+servePlugin(kind, 'href' in found ? loadModule(kind, found.href) : Promise.resolve({ faults: [found.fault] }), port)
 for await (const body of readFrames(channel, MAX_AGENT_FRAME)) {
   const message = decodeFrame(body)
   for (const listener of listeners) listener(message)

@@ -1,4 +1,4 @@
-/** In the thread or process of a plugin: answers the agent for the module. */
+/** In the process of a plugin: answers the agent for the module. */
 
 import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
@@ -28,7 +28,7 @@ export function servePlugin(kind: PluginKind, loading: Promise<LoadedModule>, po
       return questions.map(question => problemOf(options, question))
     },
     async check({ config, siblings }: Section) {
-      // A list where it came as JSON.
+      // JSON has no sets.
       await (await plugin()).check?.(config as ConfigOf<PluginOptions>, new Set(siblings))
     },
     ping() {},

@@ -1,10 +1,8 @@
-/** Calls both ways between the agent and the thread of a plugin, as messages. */
-import { keysIn } from './messages.ts'
+/** Calls both ways between the agent and the process of a plugin, as messages. */
 import { fromWire, toWire, type WireError } from './wire-error.ts'
 
-/** A `Worker`, or the port of one. */
 export interface Port {
-  postMessage(message: unknown, transfer?: readonly ArrayBuffer[]): void
+  postMessage(message: unknown): void
   on(event: 'message', listener: (message: unknown) => void): unknown
 }
 
@@ -83,8 +81,8 @@ export class Peer<Theirs extends Methods> {
     for (const controller of this.#serving.values()) controller.abort(reason)
   }
 
-  #post(message: Message, transfer?: readonly ArrayBuffer[]): void {
-    this.#port.postMessage(message, transfer)
+  #post(message: Message): void {
+    this.#port.postMessage(message)
   }
 
   #receive(message: Message): void {
@@ -113,7 +111,7 @@ export class Peer<Theirs extends Methods> {
       const run = Object.hasOwn(this.#ours, method) ? this.#ours[method] : undefined
       if (!run) throw new TypeError(`There is no method ${method}`)
       const value: unknown = await run(argument as never, controller.signal)
-      if (id !== undefined) this.#post({ kind: 'answer', id, value }, keysIn(value))
+      if (id !== undefined) this.#post({ kind: 'answer', id, value })
     } catch (error) {
       if (id !== undefined) this.#post({ kind: 'error', id, error: toWire(error) })
     } finally {

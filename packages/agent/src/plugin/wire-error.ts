@@ -1,4 +1,4 @@
-/** Errors as they cross between threads: structured cloning would lose their class and code. */
+/** Errors as they cross between processes: JSON would lose their class and code. */
 import { types } from 'node:util'
 import { CA_ERROR_CODES, CAError, type CAErrorCode, OptionError } from '@livery/core'
 
@@ -62,7 +62,7 @@ export function clip(text: unknown, maxLength = MAX_TEXT): string {
   return String(text).slice(0, maxLength)
 }
 
-/** An error of another realm is not an instance, and one that Node carried over from a thread is not a native error. */
+/** An error of another realm is not an instance, and one made without its constructor is not a native error. */
 function isError(thrown: unknown): thrown is Error {
   return thrown instanceof Error || types.isNativeError(thrown)
 }

@@ -16,7 +16,6 @@ import type { PodTokens } from '../kubernetes/pod-tokens.ts'
 import { EventLog } from '../observe/event-log.ts'
 import { fileMetrics } from '../observe/file-metrics.ts'
 import { IdentityMetrics } from '../observe/identity-metrics.ts'
-import { keyPoolMetrics } from '../observe/key-pool-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { LogSink } from '../observe/logger.ts'
@@ -125,7 +124,7 @@ async function openBasis(
   warnOfUnsetClock(clock, logger)
   const log = parts.use(new EventLog(scopes, clock))
   const metrics = parts.use(new Metrics(clock))
-  const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
+  const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
   const podTokens = await openPodTokens(config, clock, scopes)
@@ -150,7 +149,6 @@ async function openBasis(
   const roots = await rootSources.of(config)
   const crls = await rootSources.crls(config)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: dropped }))
-  metrics.add(keyPoolMetrics(keyGenerator))
   metrics.add(storeMetrics(store))
   return {
     lifecycle,

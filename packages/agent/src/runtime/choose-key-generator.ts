@@ -1,20 +1,18 @@
 /** Picks the key generator: the addon where it is built, WebCrypto where it is not, said aloud. */
 import type { KeyGenerator } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
-import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import { ConfigError } from '../schema/config-error.ts'
 
-type KeySettings = Pick<Config, 'ca' | 'keyGenerator' | 'keyPool' | 'keyType' | 'rsaKeys'>
+type KeySettings = Pick<Config, 'keyGenerator' | 'keyType' | 'rsaKeys'>
 
 /** Throws a {@link ConfigError} if `LIVERY_KEYGEN` insists on the addon and there is none. */
 export function chooseKeyGenerator(
-  { ca, keyGenerator: choice, keyPool, keyType, rsaKeys }: KeySettings,
+  { keyGenerator: choice, keyType, rsaKeys }: KeySettings,
   warn: (message: string) => void,
-): KeyGenerator & Disposable {
+): KeyGenerator {
   const options = {
     prefer: choice === 'webcrypto' ? 'webcrypto' : 'native',
-    pool: keyPool === 'off' || !signs(ca) ? false : keyPool,
     rsaKeys,
   } as const
   const { generator, reason, rsaReason } = createKeyGenerator(options)
@@ -27,9 +25,4 @@ export function chooseKeyGenerator(
   }
   warn(`Keys come from WebCrypto, which is slower. ${reason}.`)
   return generator
-}
-
-/** Whether any certificate may be for a key of ours. */
-function signs({ plugin, members }: CASection): boolean {
-  return members ? members.some(signs) : plugin.capabilities.bringsKey !== true
 }

@@ -30,7 +30,7 @@ async function create(t: TestContext, cas: readonly object[], module: PluginModu
   return await createCAClient(loaded, { clock, logger, counters: new PluginCounters(new Registry()) }, stack)
 }
 
-test('a CA of the list that does not answer is followed by one from a module, in its own thread', async t => {
+test('a CA of the list that does not answer is followed by one from a module, in its own process', async t => {
   const client = await create(t, [
     { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'system' },
     { plugin: './acme.mjs' },

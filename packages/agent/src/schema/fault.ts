@@ -1,4 +1,4 @@
-/** The fault of a value, and its remedy: the same from a schema, a plugin's thread and the file system. */
+/** The fault of a value, and its remedy: the same from a schema, a plugin's process and the file system. */
 
 /** `is not a duration` and `Write a number with a unit`: the value precedes it, and it ends without a full stop. */
 export class Fault {

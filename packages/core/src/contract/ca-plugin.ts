@@ -91,7 +91,7 @@ export interface CAContext {
   readonly trustDomain: string
   readonly log: PluginLog
   readonly metrics: PluginMetrics
-  /** For a plugin that keeps private keys. Absent in a separate thread. */
+  /** For a plugin that keeps private keys. Absent in a separate process. */
   readonly vault?: KeyVault
   /** Absent if none are configured, or the plugin does not need them. */
   readonly credentials?: CredentialSource

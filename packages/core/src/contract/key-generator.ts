@@ -25,18 +25,6 @@ export interface GeneratedKey {
   readonly publicKeyDer: Uint8Array
 }
 
-/** The keys of one type that a generator has made ahead. */
-export interface KeyPoolStatus {
-  readonly type: KeyType
-  /** Keys that are ready. */
-  readonly depth: number
-  /** Requests that found a key ready, and those that did not, since the start. */
-  readonly hits: number
-  readonly misses: number
-  /** Milliseconds since the oldest of the keys was made; `undefined` while there is none. */
-  readonly oldestAgeMs: number | undefined
-}
-
 /** Makes keys off the event loop. The suite of `@livery/native-keygen/suite` proves an implementation. */
 export interface KeyGenerator {
   /** `native` or `webcrypto`, for logs and metrics. */
@@ -48,11 +36,4 @@ export interface KeyGenerator {
     requests: readonly KeyRequest[],
     options?: { readonly signal?: AbortSignal },
   ): Promise<readonly GeneratedKey[]>
-  /**
-   * Says how many keys of `type` will be asked for within the next minutes. A generator with a pool makes that many ahead
-   * on idle CPU; each call replaces the last one of its type.
-   */
-  prepare?(type: KeyType, count: number): void
-  /** The pool, one element per type that was prepared or asked for; absent without a pool. */
-  pool?(): readonly KeyPoolStatus[]
 }

@@ -8,8 +8,8 @@ export type PluginKind = 'ca' | 'credentials'
 
 /** Keys that the agent has under the section of a plugin of each kind: no option can have such a name. */
 export const AGENT_OPTION_NAMES: Readonly<Record<PluginKind, readonly string[]>> = {
-  ca: ['plugin', 'isolation', 'user', 'rootCert', 'clientCertificate', 'tokenFile', 'credentials', 'cas'],
-  credentials: ['source', 'isolation', 'user'],
+  ca: ['plugin', 'user', 'rootCert', 'clientCertificate', 'tokenFile', 'credentials', 'cas'],
+  credentials: ['source', 'user'],
 }
 
 /** The problems of each field of `plugin`: sentences that begin with the field. Empty if nothing is. */

@@ -15,7 +15,6 @@ import type { TrustStore } from '../trust/trust-store.ts'
 import { CAThrottle, type SentRequest } from './ca-throttle.ts'
 import { CertificateIntake } from './certificate-intake.ts'
 import { type IssuanceOptions, issue } from './issue-certificate.ts'
-import { KeyDemand } from './key-demand.ts'
 import { LeafRollout } from './leaf-rollout.ts'
 import { OutageRecovery } from './outage-recovery.ts'
 import { Preflight } from './preflight.ts'
@@ -60,7 +59,6 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #clock: Clock
   readonly #throttle: CAThrottle<ManagedIdentity>
   readonly #restoring: RestoreQueue | undefined
-  readonly #keyDemand: KeyDemand
   /** When certificates under a new root are served. */
   readonly rollout: LeafRollout
   /** Which certificates are not served, since clients would refuse them. */
@@ -76,7 +74,7 @@ export class FetchSchedule implements AsyncDisposable {
   readonly #inFlight = new Set<Promise<void>>()
 
   constructor(options: FetchScheduleOptions) {
-    const { clock, keyGenerator, keyType } = options.issuance
+    const { clock } = options.issuance
     this.#options = options
     this.#clock = clock
     this.#ttl = new TtlWishes(options.ttlSeconds)
@@ -103,9 +101,8 @@ export class FetchSchedule implements AsyncDisposable {
     const { issuance, trust, store, record } = options
     this.#restoring =
       store && new RestoreQueue({ ...issuance, trust, store, record }, (...found) => this.#onRestored(...found))
-    this.#keyDemand = new KeyDemand({ clock, keyGenerator, keyType, countUntil: time => this.#countDue(time) })
     const throttle = this.#throttle
-    const plan = new RequestPlan({ clock, random, retry, throttle, record, onMoreDue: () => this.#keyDemand.rose() })
+    const plan = new RequestPlan({ clock, random, retry, throttle, record })
     this.#plan = plan
     this.#intake = new CertificateIntake({ ...options, clock, plan, rollout: this.rollout })
     // While somebody takes their time to approve it: that says nothing of the CA.
@@ -245,7 +242,6 @@ export class FetchSchedule implements AsyncDisposable {
 
   /** Resolves when no request is in flight. Every identity has to be stopped before. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#keyDemand[Symbol.dispose]()
     this.#throttle[Symbol.dispose]()
     this.#refusals[Symbol.dispose]()
     await Promise.all([...this.#inFlight, this.#restoring?.settled()])
@@ -301,13 +297,5 @@ export class FetchSchedule implements AsyncDisposable {
       if (issued.isProvisional) this.#plan.enqueue(managed, 'first')
       else if (activity.isOutdated) this.#plan.bringForward(managed, this.#intake.followTime(managed), 'renewal')
     }
-  }
-
-  #countDue(until: number): number {
-    let count = 0
-    for (const { activity } of this.#options.identities.values()) {
-      if (activity.kind === 'queued' || (activity.kind === 'waiting' && activity.due <= until)) count++
-    }
-    return count
   }
 }

@@ -13,8 +13,6 @@ export interface RequestPlanOptions {
   readonly retry: RetryPolicy
   readonly throttle: Pick<CAThrottle<ManagedIdentity>, 'push'>
   readonly record: (name: string, event: SecretEvent) => void
-  /** Called when more is due soon than could be foreseen. */
-  readonly onMoreDue: () => void
 }
 
 /** Waits up to four times the shortest (2 s), and how many more of those a CA gets that does not know the identity yet: about 17 s. */
@@ -43,8 +41,7 @@ export class RequestPlan {
     reason: Reason,
     urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
   ): void {
-    const { throttle, onMoreDue } = this.#options
-    if (urgency === 'on-demand' || urgency === 'first') onMoreDue()
+    const { throttle } = this.#options
     managed.queue(reason)
     // Identities that have failed take turns: one that the CA never answers must not come first each time.
     const deadline = urgency === 'retry' ? undefined : managed.served.current?.secret.notAfter
@@ -55,7 +52,6 @@ export class RequestPlan {
   bringForward(managed: ManagedIdentity, due: number, reason: Reason): void {
     if (managed.activity.kind !== 'waiting' || due >= managed.activity.due) return
     this.wait(managed, due, reason)
-    this.#options.onMoreDue()
   }
 
   /** After `delayMs`, or sooner if its certificate is running out. */

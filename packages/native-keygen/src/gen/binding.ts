@@ -6,8 +6,8 @@ export declare class JobQueue {
   /** `wake` is called without arguments when answers have come: `drain` has to fetch them all before it is called again. */
   constructor(wake: () => unknown)
   /**
-   * Drops all work and wipes all pools of this environment. Waits for the threads of the pools, and for the others if it
-   * is the last environment. The end of the environment does it as well, but Node exits without ending the main thread's.
+   * Drops all work of this environment, and waits for the threads if it is the last environment. The end of the
+   * environment does it as well, but Node exits without ending the main thread's.
    */
   close(): void
   /**
@@ -15,7 +15,7 @@ export declare class JobQueue {
    * the type's index in core's `KEY_TYPES`, plus 16 times the method's index in `RSA_KEYS`. `job` is a number that no
    * unfinished job has. Throws with the code `GenericFailure` if the system refuses a thread.
    */
-  submit(job: number, codes: Uint8Array, identities: string, pool?: KeyPool | undefined | null): void
+  submit(job: number, codes: Uint8Array, identities: string): void
   /**
    * Reads chains. `job` is as in `submit`. Nothing of `questions` is looked at after this returns. Throws with the code
    * `InvalidArg`, or with `GenericFailure` if the system refuses a thread.
@@ -35,21 +35,6 @@ export declare class JobQueue {
   drain(page: Uint8Array): boolean
   /** Whether the event loop stays alive for what is to come. */
   keepAlive(isKept: boolean): void
-}
-
-/** Keys made ahead. They are wiped soon after it is stopped or garbage, and before the environment ends. */
-export declare class KeyPool {
-  /**
-   * `cpu` is the share of one core that making keys ahead may use: above 0, at most 1. `rsa_method` is the index in
-   * `RSA_KEYS` of how RSA keys are made.
-   */
-  constructor(queue: JobQueue, cpu: number, rsaMethod: number)
-  /** Keeps `count` keys ready of the type that has this place in core's `KEY_TYPES`; 0 wipes those that are there. */
-  prepare(keyType: number, count: number): void
-  /** `null` for a type that was neither prepared nor asked for. */
-  status(keyType: number): KeyPoolStatus | null
-  /** No key is handed out or made ahead any more. Those that are there are wiped soon; this does not wait for it. */
-  stop(): void
 }
 
 /** A root, read once. */
@@ -91,13 +76,6 @@ export interface ChainQuestion {
 
 /** No core file of this process from now on; on Linux its memory is closed to others of its user as well. */
 export declare function disableCoreDumps(): void
-
-export interface KeyPoolStatus {
-  depth: number
-  hits: number
-  misses: number
-  oldestAgeMs?: number
-}
 
 /** Throws where there is no memory for the vault of this process, which is made by the first call. */
 export declare function keyVaultStatus(): KeyVaultStatus
