@@ -184,6 +184,7 @@ test('a bootstrap pair is served while the CA is away, and replaced as soon as i
   await ca.ended
   const store = { directory: 'other-store', bootstrap: 'pairs' }
   await using agent = await start(cwd, { ...config, store })
+  await agent.admin()
   const before = await served(cwd)
   await agent.lines(/"event":"restored".*"from":"bootstrap"/, 2)
   const { ca: again } = await startCa(cwd, address)
