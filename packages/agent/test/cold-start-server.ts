@@ -129,7 +129,7 @@ async function serve({ socket, ca: address, root }: ColdStartOptions): Promise<S
     clock,
     ledger,
     log,
-    metrics: new Metrics(clock),
+    metrics: new Metrics(),
     lifecycle: { phase: 'serving' },
   })
   manager.events.subscribe(report => recorder.secret(report))

@@ -129,9 +129,9 @@ export class PodNode implements AsyncDisposable {
     return this.#refused + (await strangersRefused(this.#agent))
   }
 
-  /** How many pods the agent gives an identity. */
-  async chosen(): Promise<number> {
-    return await readMetric(this.#agent, 'livery_pods{state="chosen"}')
+  /** How many identities of pods have a certificate. */
+  async available(): Promise<number> {
+    return await readMetric(this.#agent, 'livery_identities{state="available"}')
   }
 
   [Symbol.asyncDispose](): Promise<void> {

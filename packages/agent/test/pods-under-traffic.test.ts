@@ -147,7 +147,7 @@ test('no request fails and no identity is given to another pod while 200 pods co
   assert.deepEqual([traffic.failures, strangers.served], [[], 0])
   assert.ok(strangers.reused > 0, 'no pid could be reused')
   assert.ok((await node.refused()) >= strangers.attempts)
-  assert.equal(await node.chosen(), ENVOYS)
+  assert.equal(await node.available(), ENVOYS)
   assert.deepEqual(faultsIn(node.log), [])
   const { created, moved, deleted } = population.counts
   const { attempts, reused } = strangers

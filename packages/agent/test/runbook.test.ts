@@ -129,7 +129,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /^process_resident_memory_bytes \d/m,
     /^livery_memory_limit_bytes \d/m,
     /^nodejs_heap_limit_bytes \d/m,
-    /^livery_identities_held\{hold="pinned"\} 3$/m,
+    /^livery_identities\{state="available"\} 2$/m,
     /maxIdentities: 20000/,
   ],
   'event-loop.md': [

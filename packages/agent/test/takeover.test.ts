@@ -123,7 +123,6 @@ test('an agent with --takeover gets store and sockets, then the addresses, no ca
   assert.equal(await stream.ended, 14, 'the streams of the first are asked to come again')
   assert.deepEqual(await serialsOf(socket), before)
   const metrics = await (await fetch(`http://${admin}/metrics`)).text()
-  assert.match(metrics, new RegExp(`^livery_store_restored_total\\{result="store"\\} ${NAMES.length}$`, 'm'))
   assert.match(metrics, /^istio_agent_num_outgoing_requests\{request_type="csr"\} 0$/m)
   assert.match(first.stderr, /another agent serves now: draining/)
   assert.doesNotMatch(first.stderr + second.stderr, /"level":"(?:error|fatal)"/)

@@ -97,7 +97,6 @@ test('a file that changes is pushed, a bad root in it is left out and counted, a
   )
   await stream.answered(2)
   assert.equal(named(stream.answers[1]?.[0]?.trustedCa), 'CA a b')
-  assert.match(await bench.text('/metrics'), /livery_trust_roots_rejected_total\{source="[^"]*roots\.pem"\} 1\n/)
   assert.match(await bench.text('/explain?name=ROOTCA'), /roots-rejected/)
   await bench.replace('roots.pem', '')
   await bench.agent.line(/"event":"roots-unavailable"/)

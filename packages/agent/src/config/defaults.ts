@@ -43,16 +43,7 @@ export function defaults(options: { readonly terminal: boolean }): TreeObject {
     names: { ...DEFAULT_NAMES },
     // Beside the first socket.
     admin: { address: 'unix:admin.sock' },
-    sds: {
-      takeover: SERVER.takeover,
-      refusedNames: SERVER.refusedNames,
-      requestTimeout: formatDuration(SERVER.requestTimeoutMs),
-      fetchWait: formatDuration(SERVER.fetchWaitMs),
-      nacksPerMinute: SERVER.nacksPerMinute,
-      connectionIdle: formatDuration(SERVER.connectionIdleMs),
-      keepalive: formatDuration(SERVER.keepaliveMs),
-      keepaliveTimeout: formatDuration(SERVER.keepaliveTimeoutMs),
-    },
+    sds: { takeover: SERVER.takeover, refusedNames: SERVER.refusedNames },
     drain: formatDuration(SERVER.drainMs),
     log: { level: DEFAULT_LEVEL, format: options.terminal ? 'pretty' : 'json' },
   }

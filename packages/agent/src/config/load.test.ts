@@ -65,7 +65,7 @@ sockets:
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
 files: { allow: [certs], wellKnown: [], names: { "sds://gateway": "file-root:/a/ca.crt" }, expired: serve, poll: 2s }
 names: { default: own, root: roots }
-sds: { takeover: true, requestTimeout: 2s, fetchWait: 0s, nacksPerMinute: 3, connectionIdle: 4s, keepalive: 5s, keepaliveTimeout: 6s, callerBytes: 33554432 }
+sds: { takeover: true }
 admin: { address: "[::1]:15100" }
 health: { address: "0.0.0.0:15121" }
 drain: 0s
@@ -170,13 +170,6 @@ log: { level: debug, format: pretty }
     sds: {
       takeover: true,
       refusedNames: 'omit',
-      requestTimeout: 2_000,
-      fetchWait: 0,
-      nacksPerMinute: 3,
-      connectionIdle: 4_000,
-      keepalive: 5_000,
-      keepaliveTimeout: 6_000,
-      callerBytes: 33_554_432,
     },
     admin: { address: { host: '::1', port: 15_100 } },
     health: { address: { host: '0.0.0.0', port: 15_121 } },
@@ -253,12 +246,6 @@ test('omitted keys have the documented defaults', async () => {
     sds: {
       takeover: false,
       refusedNames: 'omit',
-      requestTimeout: 10_000,
-      fetchWait: 5_000,
-      nacksPerMinute: 60,
-      connectionIdle: 300_000,
-      keepalive: 30_000,
-      keepaliveTimeout: 10_000,
     },
     admin: { address: { path: join(directory, 'run/admin.sock') } },
     drain: 5_000,

@@ -76,24 +76,6 @@ const sds = object({
     'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without',
     oneOf(['omit', 'invalidate']),
   ),
-  requestTimeout: key(
-    'how long a peer may take for the preface of a connection, and for a whole request',
-    duration({ min: '1s', max: '1h' }),
-  ),
-  fetchWait: key('how long FetchSecrets waits for a secret that is not issued yet', duration({ min: '0s', max: '1h' })),
-  nacksPerMinute: key('more rejected responses in a minute close the stream', wholeNumber(1, 1_000_000)),
-  connectionIdle: key('how long a connection without streams is kept', duration({ min: '1s', max: '24h' })),
-  keepalive: key('how often a PING asks whether the peer is there', duration({ min: '1s', max: '24h' })),
-  keepaliveTimeout: key(
-    'how long its answer may take; then the connection is closed',
-    duration({ min: '1s', max: '1h' }),
-  ),
-  callerBytes: v.optional(
-    key(
-      'what the callers of all sockets may make the process hold; without it, half of its memory and at most 1 GiB',
-      wholeNumber(16_777_216, 64 * 1024 ** 3, 'bytes'),
-    ),
-  ),
 })
 
 const admin = object({

@@ -12,7 +12,6 @@ export class CaMetrics {
   readonly #inFlight = new Map<string, { readonly reason: string; readonly since: number }>()
   readonly #finished = new Map<string, Finished>()
   readonly #errors: Counter<'code'>
-  readonly #retries: Counter
   readonly #down: Gauge
   readonly #withdrawn: Counter<'reason'>
   readonly #preflight: Counter<'served'>
@@ -34,11 +33,6 @@ export class CaMetrics {
       name: 'livery_ca_errors_total',
       help: 'Errors of the CA and rejected answers, by code.',
       labelNames: ['code'],
-      registers,
-    })
-    this.#retries = new Counter({
-      name: 'livery_ca_retries_total',
-      help: 'Retries scheduled after an error.',
       registers,
     })
     this.#down = new Gauge({
@@ -89,7 +83,6 @@ export class CaMetrics {
         this.#preflight.inc({ served: `${event.isServed}` })
         break
       case 'retry-planned':
-        this.#retries.inc()
         this.#istio.retries++
         break
       case 'ca-down':

@@ -14,8 +14,7 @@ const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 const REMAINING_BUCKETS = [MINUTE, 5 * MINUTE, 15 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR, DAY, 7 * DAY, 30 * DAY]
 
-const WHOSE_SERIES =
-  'Above 1,000 identities only of the 100 with the least life left and of those that fail, 1,000 in all.'
+const WHOSE_SERIES = 'Above 1,000 certificates only of the 100 with the least life left.'
 
 /** Each scrape looks at every identity once, for all rows. */
 export class IdentityMetrics {
@@ -54,24 +53,6 @@ export class IdentityMetrics {
         help: 'Identities whose last attempt to get a certificate failed, with one that is still valid or without, by the code of the error; revoked: a revocation list names the certificate in use.',
         labels: ['code'],
         read: () => samplesOf(this.#summary.failing),
-      },
-      {
-        name: 'livery_identities_held',
-        help: 'Identities, by what holds them: pinned (configured), on-demand, or removed a short while ago.',
-        labels: ['hold'],
-        read: () => samplesOf(this.#summary.holds),
-      },
-      {
-        name: 'livery_identities_without_series',
-        help: 'Identities without series of their own, since there are too many: of those that fail, and of the others.',
-        labels: ['failing'],
-        read: () => {
-          const { failing, others } = this.#summary.withoutSeries
-          return [
-            [failing, 'true'],
-            [others, 'false'],
-          ]
-        },
       },
       {
         name: 'livery_certificate_remaining_seconds',
@@ -134,46 +115,22 @@ export class IdentityMetrics {
   }
 
   #ownRows(): readonly MetricRow[] {
-    const perIdentity = (read: (own: OwnSeries) => number | undefined) => () => this.#own(read)
+    const perIdentity = (read: (own: OwnSeries) => number) => () =>
+      this.#summary.ownSeries.map((own): Sample => [read(own), own.identity])
     return [
       {
         name: 'livery_certificate_expiration_timestamp_seconds',
         help: `When the certificate that is served ends. ${WHOSE_SERIES}`,
         labels: ['identity'],
-        read: perIdentity(({ notAfter }) => inSeconds(notAfter)),
+        read: perIdentity(({ notAfter }) => notAfter / 1000),
       },
       {
         name: 'istio_agent_cert_expiry_seconds',
         help: `Time until the certificate that is served ends. ${WHOSE_SERIES}`,
         labels: ['resource_name'],
-        read: perIdentity(({ notAfter }) => inSeconds(notAfter && notAfter - this.#clock.now())),
-      },
-      {
-        name: 'livery_certificate_last_success_timestamp_seconds',
-        help: `When the CA last issued. ${WHOSE_SERIES}`,
-        labels: ['identity'],
-        read: perIdentity(({ lastSuccessAt }) => inSeconds(lastSuccessAt)),
-      },
-      {
-        name: 'livery_certificate_last_failure_timestamp_seconds',
-        help: `When the CA last failed to issue. ${WHOSE_SERIES}`,
-        labels: ['identity'],
-        read: perIdentity(({ lastFailureAt }) => inSeconds(lastFailureAt)),
-      },
-      {
-        name: 'livery_certificate_failing_since_timestamp_seconds',
-        help: `When the first of the failures in a row came; absent unless the last attempt failed. ${WHOSE_SERIES}`,
-        labels: ['identity'],
-        read: perIdentity(({ failingSince }) => inSeconds(failingSince)),
+        read: perIdentity(({ notAfter }) => (notAfter - this.#clock.now()) / 1000),
       },
     ]
-  }
-
-  *#own(read: (own: OwnSeries) => number | undefined): Generator<Sample, void, undefined> {
-    for (const own of this.#summary.ownSeries) {
-      const value = read(own)
-      if (value !== undefined) yield [value, own.identity]
-    }
   }
 }
 

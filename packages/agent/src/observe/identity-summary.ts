@@ -17,20 +17,17 @@ export interface IdentityList {
   entry(identity: SpiffeId): IdentityEntry | undefined
 }
 
-/** An identity with series of its own. Times are milliseconds since the epoch. */
+/** An identity with series of its own. */
 export interface OwnSeries {
   readonly identity: SpiffeId
-  readonly notAfter: number | undefined
-  readonly lastSuccessAt: number | undefined
-  readonly lastFailureAt: number | undefined
-  readonly failingSince: number | undefined
+  /** Milliseconds since the epoch. */
+  readonly notAfter: number
 }
 
 /** So many identities have series of their own: more would cost the scraper too much. */
 const MAX_OWN_SERIES = 1_000
-/** Above that number of identities: those with the least life left, and the others that fail. */
+/** Above that number of certificates: those with the least life left. */
 const LEAST_LEFT = 100
-const FAILING = MAX_OWN_SERIES - LEAST_LEFT
 const IDENTITIES_IN_A_STEP = 64
 
 /** Looks at every identity, with turns for other work in between: each one as it is when its turn comes. */
@@ -49,50 +46,32 @@ export class IdentitySummary {
   readonly states = new Map<IdentityState, number>(
     IDENTITY_STATES.filter(state => state !== 'forgotten').map(state => [state, 0]),
   )
-  readonly holds = new Map<IdentityEntry['hold'], number>([
-    ['pinned', 0],
-    ['on-demand', 0],
-    ['removed', 0],
-  ])
   /** Identities whose last attempt failed, with a certificate and without, by the code of the newest failure. */
   readonly failing = new Map<FailureCode, number>(FAILURE_CODES.map(code => [code, 0]))
   /** Until the end of each certificate that is served, seconds. */
   readonly remaining: number[] = []
   readonly #now: number
-  #count = 0
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
   #newest: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
-  /** All that are no mere wishes, while they are few. */
-  readonly #real: OwnSeries[] = []
-  #realCount = 0
-  readonly #wishes: OwnSeries[] = []
+  /** While they are few. */
+  readonly #served: OwnSeries[] = []
   readonly #leastLeft = new Lowest<OwnSeries>(LEAST_LEFT)
-  readonly #failing = new Lowest<OwnSeries>(FAILING)
-  #ownSeries: ReadonlySet<OwnSeries> | undefined
 
   constructor(now: number) {
     this.#now = now
   }
 
   add(entry: IdentityEntry): void {
-    const { identity, state, hold, failingSince, lastFailure, secret, lastSuccessAt } = entry
-    // Not the entry: it would hold the certificate until the next scrape.
-    const own = { identity, notAfter: secret?.notAfter, lastSuccessAt, lastFailureAt: lastFailure?.at, failingSince }
+    const { identity, state, failingSince, lastFailure, secret, lastSuccessAt } = entry
     increase(this.states, state)
-    increase(this.holds, hold)
-    const isWish = isMereWish(entry)
-    this.#count++
-    if (!isWish) this.#realCount++
-    const few = isWish ? this.#wishes : this.#real
-    if (few.length < MAX_OWN_SERIES) few.push(own)
-    if (failingSince !== undefined && lastFailure) {
-      increase(this.failing, lastFailure.code)
-      this.#failing.offer(isWish ? Number.MAX_VALUE : (secret?.notAfter ?? 0), own)
-    }
+    if (failingSince !== undefined && lastFailure) increase(this.failing, lastFailure.code)
     if (!secret) return
     const { notAfter, notBefore } = secret
     this.remaining.push(Math.max(0, notAfter - this.#now) / 1000)
+    // Not the entry: it would hold the certificate until the next scrape.
+    const own = { identity, notAfter }
+    if (this.#served.length < MAX_OWN_SERIES) this.#served.push(own)
     this.#leastLeft.offer(notAfter, own)
     if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
     const part = remainingLife(secret, lastSuccessAt, this.#now)
@@ -121,25 +100,9 @@ export class IdentitySummary {
     return this.#newest && this.#newest.notBefore - this.#newest.at
   }
 
-  /**
-   * The identities with series of their own: all, or beyond 1,000 of them those that matter most. Mere wishes come last: a
-   * caller can ask for any number of names that no CA issues.
-   */
-  get ownSeries(): ReadonlySet<OwnSeries> {
-    this.#ownSeries ??= new Set(
-      this.#realCount <= MAX_OWN_SERIES
-        ? [...this.#real, ...this.#wishes].slice(0, MAX_OWN_SERIES)
-        : [...this.#failing.items(), ...this.#leastLeft.items()],
-    )
-    return this.#ownSeries
-  }
-
-  /** How many identities have no series of their own: of those that fail, and of the others. */
-  get withoutSeries(): { readonly failing: number; readonly others: number } {
-    let failing = 0
-    for (const { failingSince } of this.ownSeries) if (failingSince !== undefined) failing++
-    const others = this.ownSeries.size - failing
-    return { failing: this.#failing.count - failing, others: this.#count - this.#failing.count - others }
+  /** Those with a certificate: all, or beyond 1,000 of them the 100 with the least life left. */
+  get ownSeries(): readonly OwnSeries[] {
+    return this.#leastLeft.count <= MAX_OWN_SERIES ? this.#served : this.#leastLeft.items()
   }
 }
 

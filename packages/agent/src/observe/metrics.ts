@@ -1,6 +1,5 @@
 /** Prometheus metrics: Istio's names where they mean the same, so that its dashboards work, and `livery_*` for the rest. */
 
-import type { Clock } from '@livery/core'
 import { CaMetrics } from './ca-metrics.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { LoopTurns } from './loop-turns.ts'
@@ -23,10 +22,9 @@ export class Metrics implements Disposable {
   readonly sds = new SdsMetrics(this.#registry)
   readonly plugins = new PluginCounters(this.#registry)
   readonly #looks: ((turns: LoopTurns) => Promise<void>)[] = []
-  readonly reloads: ReloadMetrics
+  readonly reloads = new ReloadMetrics(this.#registry)
 
-  constructor(clock: Clock) {
-    this.reloads = new ReloadMetrics(this.#registry, clock)
+  constructor() {
     this.add(this.#eventLoop.metrics())
   }
 

@@ -1,5 +1,5 @@
 /** Metrics of the requests to the CA that wait, are in flight, or are planned. */
-import { type Clock, PAUSE_REASONS, type ScheduleStatus } from '@livery/core'
+import { PAUSE_REASONS, type ScheduleStatus } from '@livery/core'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
 interface Schedule {
@@ -7,7 +7,7 @@ interface Schedule {
   plannedPerMinute(): readonly number[]
 }
 
-export function scheduleMetrics(source: Schedule, clock: Clock): readonly MetricRow[] {
+export function scheduleMetrics(source: Schedule): readonly MetricRow[] {
   return [
     {
       name: 'livery_ca_requests_queued',
@@ -32,14 +32,6 @@ export function scheduleMetrics(source: Schedule, clock: Clock): readonly Metric
       read: () => {
         const { pause } = source.schedule()
         return PAUSE_REASONS.map((reason): Sample => [pause?.reason === reason ? 1 : 0, reason])
-      },
-    },
-    {
-      name: 'livery_ca_pause_remaining_seconds',
-      help: 'Time until the CA is asked again; absent unless it is left alone until a known time.',
-      read: () => {
-        const until = source.schedule().pause?.until
-        return until === undefined ? undefined : Math.max(0, until - clock.now()) / 1000
       },
     },
     {

@@ -12,7 +12,6 @@ interface Tally {
 export class SdsMetrics {
   /** Numbers here, since each response counts a push and an ACK for each secret in it. */
   readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Tally>
-  readonly #stale: Tally
   readonly #refusedNames: Tally
   readonly #slowedCallers: Counter<'socket'>
   readonly #refusedConnections: Counter<'socket' | 'reason'>
@@ -33,10 +32,8 @@ export class SdsMetrics {
       ['pushed', counter('pushes', 'Secrets sent to a stream.')],
       ['acked', counter('acks', 'Secrets that a client accepted.')],
       ['nacked', counter('nacks', 'Secrets that a client rejected: livery explain NAME shows its reason.')],
-      ['no-room', counter('no_room_names', 'Requests for names on demand while maxIdentities were held and in use.')],
       ['refused', this.#refusedNames],
     ])
-    this.#stale = counter('stale_requests', 'Requests that answered an older response than the last one.')
     this.#ackLag = new Histogram({
       name: 'livery_sds_ack_lag_seconds',
       help: 'Time from a response to the ACK of its client, for each secret in it. A client that never answers is not in it.',
@@ -86,7 +83,6 @@ export class SdsMetrics {
 
   #countReport(report: StreamReport): void {
     if (report.kind === 'acked') this.#ackLag.observe(report.lagMs / 1000)
-    else if (report.kind === 'stale') this.#stale.count++
     else if (report.kind === 'refused-unnamed') this.#refusedNames.count++
   }
 }

@@ -14,7 +14,6 @@ import { createSdsServer, type SdsEvent } from '@livery/sds-server'
 import type { Config, LoadedConfig } from '../config/load.ts'
 import type { PodTokens } from '../kubernetes/pod-tokens.ts'
 import { EventLog } from '../observe/event-log.ts'
-import { fileMetrics } from '../observe/file-metrics.ts'
 import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
@@ -123,7 +122,7 @@ async function openBasis(
   const clock = parts.use(new SystemClock())
   warnOfUnsetClock(clock, logger)
   const log = parts.use(new EventLog(scopes, clock))
-  const metrics = parts.use(new Metrics(clock))
+  const metrics = parts.use(new Metrics())
   const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
   const vault = chooseKeyVault(logger)
   warnWithoutPreflight(logger)
@@ -203,8 +202,7 @@ function holdSecrets({ config }: LoadedConfig, basis: Basis) {
   secrets = lifecycle.parts.use(createSecretManager(config, { ...basis, events, files }))
   const identities = new IdentityMetrics(secrets, clock, signsNow(config.ca) ? describeCA(config.ca) : undefined)
   metrics.add(identities.rows(), turns => identities.look(turns))
-  metrics.add(scheduleMetrics(secrets, clock))
-  metrics.add(fileMetrics(files, clock))
+  metrics.add(scheduleMetrics(secrets))
   return { ...basis, files, secrets, ledger, recorder }
 }
 

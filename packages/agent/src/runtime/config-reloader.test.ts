@@ -35,7 +35,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
     live: { apply: () => assert.fail('nothing was loaded') },
     clock,
     scopes: sink.scopes,
-    metrics: new ReloadMetrics(registry, clock),
+    metrics: new ReloadMetrics(registry),
     onReloaded: () => assert.fail('nothing is in force'),
   })
   const reloading = reloader.reload()
@@ -68,7 +68,7 @@ test('a reload of the same configuration says that it is in force, so that what 
     live: { apply: () => Promise.resolve(same) },
     clock,
     scopes: sink.scopes,
-    metrics: new ReloadMetrics(new Registry(), clock),
+    metrics: new ReloadMetrics(new Registry()),
     onReloaded: () => reloads++,
   })
   await reloader.reload()

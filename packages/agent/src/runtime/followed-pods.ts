@@ -62,7 +62,7 @@ export class FollowedPods implements AsyncDisposable {
         onState: state => this.#onState(state),
       }),
     )
-    metrics.add(podMetrics(this.#pods, this.#watcher, clock))
+    metrics.add(podMetrics(this.#watcher))
   }
 
   get table(): PodTable {

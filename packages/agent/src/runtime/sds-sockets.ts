@@ -30,13 +30,6 @@ export function serverOptions({ sds, names, files, drain }: Config): Partial<Sds
     drainMs: drain,
     takeover: sds.takeover,
     refusedNames: sds.refusedNames,
-    requestTimeoutMs: sds.requestTimeout,
-    fetchWaitMs: sds.fetchWait,
-    nacksPerMinute: sds.nacksPerMinute,
-    connectionIdleMs: sds.connectionIdle,
-    keepaliveMs: sds.keepalive,
-    keepaliveTimeoutMs: sds.keepaliveTimeout,
-    ...(sds.callerBytes !== undefined && { maxCallerBytes: sds.callerBytes }),
   }
 }
 

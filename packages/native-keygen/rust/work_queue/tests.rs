@@ -1,7 +1,7 @@
 //! The queue with jobs that the test holds and lets go.
 
 use std::iter;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
