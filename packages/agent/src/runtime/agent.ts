@@ -46,8 +46,8 @@ import {
   chooseKeyVault,
   collectGarbage,
   keepOutOfCoreFiles,
+  warnOfLessStrictPaths,
   warnOfUnsetClock,
-  warnWithoutPreflight,
 } from './process-setup.ts'
 import { sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 import { logStart, warnOfOpenSockets } from './start-report.ts'
@@ -127,7 +127,7 @@ async function openBasis(
   const metrics = parts.use(new Metrics(clock))
   const keyGenerator = parts.use(chooseKeyGenerator(config, message => logger.warn(message)))
   const vault = chooseKeyVault(logger)
-  warnWithoutPreflight(logger)
+  warnOfLessStrictPaths(logger)
   const podTokens = await openPodTokens(config, clock, scopes)
   const pluginParts = {
     clock,
