@@ -143,7 +143,6 @@ export type {
   VerifiedChain,
 } from './x509/ca-answer-verifier.ts'
 export { createCertificateVerifier, MAX_CLOCK_SKEW_MS, nodeCertificateVerifier } from './x509/ca-answer-verifier.ts'
-export type { PathRefusal, PathRule } from './x509/chain-path.ts'
 export { type Element as DerElement, expectTag, readBits, readElements, readInside } from './x509/der.ts'
 export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'
 export { type PemBlock, pemBlocks } from './x509/pem-blocks.ts'

@@ -82,6 +82,7 @@ export class SecretManager implements AsyncDisposable {
     })
     this.#trust = new TrustStore({
       ca,
+      verifier: issuance.verifier,
       revokesMissingRoots: options.revokesMissingRoots ?? false,
       clock,
       random,

@@ -1,4 +1,4 @@
-//! The little of DER (X.690) that a CSR and a PKCS#8 key need.
+//! The little of DER (X.690) that a CSR and a PKCS#8 key need, and whether something is DER at all.
 
 pub const BIT_STRING: u8 = 0x03;
 pub const OCTET_STRING: u8 = 0x04;
@@ -29,9 +29,81 @@ fn push_length(der: &mut Vec<u8>, length: usize) {
     der.extend_from_slice(significant);
 }
 
+/// Whether every length is definite and as short as it can be, and no set is empty: aws-lc reads the rest, too, and the library of
+/// Envoy does not.
+pub fn is_der(element: &[u8]) -> bool {
+    let mut pending = vec![element];
+    while let Some(mut elements) = pending.pop() {
+        while let [tag, rest @ ..] = elements {
+            let Some((contents, next)) = split_contents(rest).filter(|_| tag & 0x1f != 0x1f) else {
+                return false;
+            };
+            if *tag == SET && contents.is_empty() {
+                return false;
+            }
+            if tag & CONSTRUCTED != 0 {
+                pending.push(contents);
+            }
+            elements = next;
+        }
+    }
+    true
+}
+
+const CONSTRUCTED: u8 = 0x20;
+
+/// By the length at the start.
+fn split_contents(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    if first < 0x80 {
+        return rest.split_at_checked(first.into());
+    }
+    let (length, rest) = rest.split_at_checked((first & 0x7f).into())?;
+    let is_shortest = (1..=4).contains(&length.len()) && length[0] != 0;
+    let length = length
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | usize::from(byte));
+    rest.split_at_checked(length)
+        .filter(|_| is_shortest && length >= 0x80)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_length_that_is_padded_indefinite_or_too_long_is_found_at_any_depth() {
+        let long = element(OCTET_STRING, &[&[7; 200]]);
+        for good in [&[][..], &[5, 0], &long] {
+            assert!(is_der(&element(SEQUENCE, &[&element(0xa0, &[good])])));
+        }
+        let padded = [&[0x04, 0x82, 0][..], &long[2..]].concat();
+        for bad in [
+            &[5][..],
+            &[4, 1],
+            &[4, 0x81, 1, 7],
+            &[0x30, 0x80, 0, 0],
+            &[0x1f, 1, 0],
+            &padded,
+        ] {
+            assert!(
+                !is_der(&element(SEQUENCE, &[&element(0xa0, &[bad])])),
+                "{bad:x?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_set_has_elements() {
+        assert!(is_der(&element(SEQUENCE, &[&element(SET, &[&[4, 1, 7]])])));
+        assert!(!is_der(&element(SEQUENCE, &[&element(SET, &[])])));
+    }
+
+    #[test]
+    fn nesting_as_deep_as_a_chain_may_be_long_is_walked() {
+        let nested = (0..8_000).fold(Vec::new(), |der, _| element(SEQUENCE, &[&der]));
+        assert!(is_der(&nested));
+    }
 
     #[test]
     fn the_length_has_as_few_bytes_as_it_needs() {

@@ -8,15 +8,14 @@ use std::sync::LazyLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use x509_cert::der::{Decode, Header, Reader, SliceReader};
+use x509_cert::der::Decode;
+use x509_cert::der::asn1::OctetStringRef;
 use x509_cert::request::CertReq;
 use x509_cert::spki::SubjectPublicKeyInfoOwned;
 
 use crate::certificate::Certificate;
 use crate::certificate::forge::Issuer;
-use crate::certificate::object_identifiers::are_shortest;
-use crate::certificate::path::{Now, find_path_in};
-use crate::certificate::preflight::{LibraryCertificate, refusal_of};
+use crate::certificate::path::{Now, verdict_on};
 use crate::certificate::private_key::public_key_of;
 use crate::der::element;
 use crate::key::{KeyRequest, KeyType, PrivateKey, PrivateKeyFormat};
@@ -31,13 +30,12 @@ pub struct Subject {
     judge: Judge,
 }
 
-pub const SUBJECTS: [Subject; 9] = [
+pub const SUBJECTS: [Subject; 8] = [
     subject("certificate", certificate),
     subject("csr", csr),
     subject("der", der),
     subject("extensions", extensions),
     subject("path", path),
-    subject("preflight", preflight),
     subject("private-key-der", private_key_der),
     subject("private-key-pem", private_key_pem),
     subject("vault", vault),
@@ -85,16 +83,16 @@ fn certificate(input: &[u8]) -> String {
         return String::new();
     };
     assert_eq!(certificate.der(), input);
-    SubjectPublicKeyInfoOwned::from_der(certificate.public_key_der()).expect("a public key");
+    let public_key = certificate.public_key_der();
     let uris = certificate.uris();
     assert!(uris.iter().flatten().all(|uri| !uri.contains(['\0', '\n'])));
     format!(
         "{:?}",
         (
-            uris,
+            (uris, public_key),
             certificate.serial_number(),
             (certificate.not_before(), certificate.not_after()),
-            (certificate.is_readable(), certificate.is_ca()),
+            (certificate.is_ca(), certificate.has_ca_key()),
             (certificate.serves_tls(), certificate.has_tls_key()),
             certificate.signs_handshakes(),
             certificate.claims_to_certify(),
@@ -114,7 +112,7 @@ fn extensions(input: &[u8]) -> String {
     let of = |index: usize| sections.get(index).map_or(&[][..], |section| section.1);
     let anchor = root.reissued(root, of(0));
     let ders = [middle.leaf_with(&[1], of(2)), middle.reissued(root, of(1))];
-    verdict_on_path(&[&ders[0], &ders[1]], &[&anchor])
+    verdict_on(&[&ders[0], &ders[1]], &[&anchor], NOW)
 }
 
 fn path(input: &[u8]) -> String {
@@ -125,23 +123,7 @@ fn path(input: &[u8]) -> String {
             .filter(|(is_anchor, _)| *is_anchor == wanted);
         chosen.map(|(_, der)| *der).collect::<Vec<_>>()
     };
-    verdict_on_path(&of(false), &of(true))
-}
-
-/// The library reads what no reader of ours has seen.
-fn preflight(input: &[u8]) -> String {
-    let sections = sections(input);
-    let (roots, chain): (Vec<_>, Vec<_>) = sections.iter().partition(|(is_anchor, _)| *is_anchor);
-    let chain: Vec<&[u8]> = chain.iter().map(|(_, der)| *der).collect();
-    let roots: Vec<_> = roots
-        .iter()
-        .filter_map(|(_, der)| LibraryCertificate::read(der))
-        .collect();
-    let seconds = (NOW.now / 1_000.0) as i64;
-    format!(
-        "{:?}",
-        refusal_of(&chain, &roots.iter().collect::<Vec<_>>(), seconds)
-    )
+    verdict_on(&of(false), &of(true), NOW)
 }
 
 /// 2026-11-21T12:00:00.5Z: the certificates that are kept are valid.
@@ -149,16 +131,6 @@ const NOW: Now = Now {
     latest_not_before: 1_795_262_400_500.0,
     now: 1_795_262_400_500.0,
 };
-
-fn verdict_on_path(chain: &[&[u8]], anchors: &[&[u8]]) -> String {
-    let found = find_path_in(chain, anchors, NOW);
-    if let Ok(path) = &found {
-        assert_eq!(path.chain.first(), Some(&0));
-        assert!(path.chain.iter().all(|&index| index < chain.len()));
-        assert!(path.anchor < anchors.len() && path.not_before < path.not_after);
-    }
-    format!("{found:?}")
-}
 
 /// Each starts with 15 bits of its length, after one bit of meaning. The last may be shorter.
 fn sections(mut input: &[u8]) -> Vec<(bool, &[u8])> {
@@ -206,7 +178,6 @@ fn csr(input: &[u8]) -> String {
     let key =
         PrivateKey::generate(key_type, Method::Library, &AtomicBool::new(false)).expect("a key");
     let csr = key.answer(&request).expect("an answer").csr_der;
-    assert!(are_shortest(&csr));
     let read = CertReq::from_der(&csr).expect("a CSR");
     let extensions = read.info.attributes.iter().flat_map(|it| it.values.iter());
     let uri = [&[0x86][..], &element(0x86, &[identity])[1..]].concat();
@@ -215,15 +186,13 @@ fn csr(input: &[u8]) -> String {
     "asked".into()
 }
 
-/// `element` writes what a reader reads back, and a reader walks any input to its end.
+/// `element` writes what a reader reads back.
 fn der(input: &[u8]) -> String {
     let half = input.len() / 2;
     let written = element(0x04, &[&input[..half], &input[half..]]);
-    let mut reader = SliceReader::new(&written).expect("short enough");
-    let header = Header::decode(&mut reader).expect("a header");
-    assert_eq!(reader.read_slice(header.length()).expect("contents"), input);
-    assert!(reader.is_finished());
-    are_shortest(input).to_string()
+    let read = <&OctetStringRef>::from_der(&written).expect("an element");
+    assert_eq!(read.as_bytes(), input);
+    "written".into()
 }
 
 /// The first two bytes choose by how much the buffers are wrong, the rest is the key, and a sealed one of somebody else.

@@ -1,6 +1,6 @@
 /** Reads chains in Rust, at once or on the addon's threads: `rust/certificate/bridge.rs` is the other side. */
 import type { X509Certificate } from 'node:crypto'
-import { type ChainFacts, type Expectation, MAX_CLOCK_SKEW_MS, type PathRefusal, type PathRule } from '@livery/core'
+import { type ChainFacts, type Expectation, MAX_CLOCK_SKEW_MS } from '@livery/core'
 import type { Addon } from './addon.ts'
 import type { ChainQuestion } from './gen/binding.ts'
 import { jobQueueOf } from './job-queue.ts'
@@ -15,10 +15,7 @@ interface Root {
 /** A question, and the roots that its answer refers to. */
 interface Asked {
   readonly question: ChainQuestion
-  /** One that cannot be read is `undefined`. */
-  readonly roots: readonly (Root | undefined)[]
-  /** The addon counts these alone. */
-  readonly readable: readonly Root[]
+  readonly roots: readonly Root[]
 }
 
 /** A chain that goes with others of its turn of the event loop. */
@@ -43,22 +40,26 @@ const AT = {
   pathNotBefore: 4,
   pathNotAfter: 5,
   anchor: 6,
-  refusedAt: 7,
-  /** And of the 5 texts after it (`Texts` in Rust). */
-  firstLength: 8,
+  /** And of the 6 texts after it (`Texts` in Rust). */
+  firstLength: 7,
 }
 const HEAD_BYTES = (AT.firstLength + 6) * Float64Array.BYTES_PER_ELEMENT
 
 export class NativeChainReader {
   readonly #addon: Addon
   readonly #page = new Uint8Array(PAGE_BYTES)
-  /** Each is read once; one that cannot be read leads nowhere. */
+  /** Each is read once. */
   readonly #roots = new WeakMap<X509Certificate, { readonly root: Root | undefined }>()
   /** Read at the end of the turn. */
   #gathered: Gathered[] = []
 
   constructor(addon: Addon) {
     this.#addon = addon
+  }
+
+  /** Whether Envoy's library reads it. */
+  readsRoot(certificate: X509Certificate): boolean {
+    return this.#rootOf(certificate) !== undefined
   }
 
   /** `chain` is DER, leaf first, as for core's `ReadChain`. */
@@ -79,13 +80,11 @@ export class NativeChainReader {
   }
 
   #ask(chain: readonly Buffer[], { anchors, key, now }: Expectation): Asked {
-    const roots = anchors.map(certificate => this.#rootOf(certificate))
-    const readable = roots.filter(root => root !== undefined)
-    const trusted = readable.map(({ anchor }) => anchor)
+    const roots = anchors.flatMap(certificate => this.#rootOf(certificate) ?? [])
+    const trusted = roots.map(({ anchor }) => anchor)
     return {
       question: { chain: [...chain], anchors: trusted, ...key, now, maxClockSkew: MAX_CLOCK_SKEW_MS },
       roots,
-      readable,
     }
   }
 
@@ -156,17 +155,17 @@ function factsIn(record: Uint8Array, asked: Asked): Facts {
   const version = text(2)
   const chainPem = text(3)
   const clientRefusal = text(4)
-  const rule = text(5)
+  const refusal = text(5)
   const path = chainPem
     ? {
         chainPem,
         version,
-        rootFingerprint: asked.readable[number(AT.anchor)]?.fingerprint ?? '',
+        rootFingerprint: asked.roots[number(AT.anchor)]?.fingerprint ?? '',
         notBefore: number(AT.pathNotBefore),
         notAfter: number(AT.pathNotAfter),
         ...(clientRefusal && { clientRefusal }),
       }
-    : { refused: rule ? placed(rule as PathRule, number(AT.refusedAt), asked) : undefined }
+    : { refused: refusal || undefined }
   return {
     uris: flag(0) ? uris.split('\n').slice(0, -1) : undefined,
     keyMatches: flag(1) ? flag(2) : undefined,
@@ -180,11 +179,4 @@ function factsIn(record: Uint8Array, asked: Asked): Facts {
     serialNumber,
     path: () => path,
   }
-}
-
-/** `at` counts the certificates of the chain, and then the roots. */
-function placed(rule: PathRule, at: number, asked: Asked): PathRefusal {
-  const { length } = asked.question.chain
-  const root = asked.readable[at - length]
-  return { rule, at: root ? length + asked.roots.indexOf(root) : at }
 }

@@ -16,6 +16,8 @@ export interface GeneratedChain {
   readonly roots: readonly Buffer[]
   /** The leaf's, SubjectPublicKeyInfo. */
   readonly publicKeyDer: Buffer
+  /** Absent where the leaf has a public key without one. */
+  readonly privateKey: KeyObject | undefined
 }
 
 /** A number in [0, `below`). */
@@ -48,6 +50,11 @@ interface Plan {
   from: number
   to: number
   publicKey?: Buffer
+  /** Unique identifiers: what stands between the key and the extensions. */
+  identifiers?: Buffer
+  /** Changes the form of the signed part, or of the certificate around it. */
+  form?: (tbs: Buffer) => Buffer
+  whole?: (certificate: Buffer) => Buffer
   readonly extensions: Map<string, Buffer>
 }
 
@@ -289,6 +296,161 @@ const ANYWHERE: Record<string, Variation> = {
   'another algorithm inside than outside': plan => {
     plan.algorithm = forge.ECDSA_SHA384.algorithm
   },
+  'parameters of the algorithm': plan => {
+    const [id = Buffer.alloc(0)] = [plan.scheme.algorithm.subarray(2)]
+    const bare = id.subarray(0, 2 + (id[1] ?? 0))
+    plan.scheme = { ...plan.scheme, algorithm: id.length > bare.length ? sequence(bare) : sequence(bare, der(0x05)) }
+  },
+  'BER in the signed part': (plan, draw) => {
+    plan.form = pick(draw, [
+      forge.paddedLength,
+      tbs => Buffer.concat([Buffer.of(0x30, 0x80), tbs.subarray(tbs.length > 259 ? 4 : 3), Buffer.of(0, 0)]),
+      tbs => replaced(tbs, der(0x01, Buffer.of(0xff)), der(0x01, Buffer.of(1))),
+    ])
+  },
+  'bytes after it': (plan, draw) => {
+    const more = pick(draw, [Buffer.of(0), Buffer.of(5, 0)])
+    if (draw(2) < 1) plan.whole = certificate => Buffer.concat([certificate, more])
+    else plan.form = tbs => sequence(tbs.subarray(tbs.length > 259 ? 4 : 3), more)
+  },
+  'a damaged signature': (plan, draw) => {
+    const bit = pick(draw, [0, 1])
+    plan.whole = certificate => {
+      const flipped = Buffer.from(certificate)
+      const at = bit === 0 ? flipped.length - 1 : flipped.length - 20
+      flipped[at] = (flipped[at] ?? 0) ^ 1
+      return flipped
+    }
+  },
+  'dates in another form': (plan, draw) => {
+    const [from, to] = [forge.time(now - HOUR), forge.time(now + DAY)]
+    const general = (text: string) => der(0x18, text)
+    plan.form = pick(draw, [
+      tbs => withDates(tbs, general('20261101000000Z'), to),
+      tbs => withDates(tbs, der(0x17, '690101000000Z'), to),
+      tbs => withDates(tbs, general('19490101000000Z'), to),
+      tbs => withDates(tbs, der(0x17, '2611010000Z'), to),
+      tbs => withDates(tbs, der(0x17, '261101000000+0000'), to),
+      tbs => withDates(tbs, general('20261101000000.5Z'), to),
+      tbs => withDates(tbs, from, general('99991231235959Z')),
+      tbs => withDates(tbs, from, der(0x17, '261131000000Z')),
+    ])
+  },
+  'a long path length': ({ extensions, role }, draw) => {
+    if (role === 'leaf') return
+    const limit = pick(draw, [
+      Buffer.of(1, 0),
+      Buffer.of(0x7f, 0xff, 0xff),
+      Buffer.alloc(9, 1),
+      Buffer.of(0xff),
+      Buffer.of(0, 1),
+    ])
+    const constraints = sequence(der(0x01, Buffer.of(0xff)), der(0x02, limit))
+    extensions.set('basicConstraints', extension('2.5.29.19', constraints, { critical: true }))
+  },
+  'a name in another string': (plan, draw) => {
+    plan.subject = pick(draw, [
+      forge.name(Buffer.of(0, 0x77, 0xff, 0xfe), 0x1e),
+      forge.name(Buffer.of(0, 0x77, 0xd8, 0), 0x1e),
+      forge.name(Buffer.of(0, 0x77, 0, 0x65), 0x1e),
+      forge.name(Buffer.of(0x77), 0x1e),
+      forge.name(Buffer.of(0, 0, 0, 0x77), 0x1c),
+      forge.name(Buffer.of(0xc3), 0x0c),
+      forge.name(Buffer.of(0xc3), 0x14),
+      forge.name('a@b', 0x13),
+      forge.name(Buffer.of(0xe9), 0x16),
+      forge.name('web', 0x12),
+      forge.name('', 0x0c),
+      forge.name(Buffer.of(1), 0x02),
+    ])
+  },
+  'an unusual name': (plan, draw) => {
+    const attribute = (id: string, text: string) => sequence(forge.oid(id), der(0x0c, text))
+    plan.subject = pick(draw, [
+      sequence(der(0x31)),
+      sequence(der(0x31, attribute('2.5.4.3', 'a'), attribute('2.5.4.10', 'b'))),
+      sequence(der(0x31, attribute('2.5.4.10', 'b'), attribute('2.5.4.3', 'a'))),
+      sequence(der(0x31, attribute('2.5.4.6', 'DE')), der(0x31, attribute('2.5.4.10', 'b'))),
+      sequence(der(0x31, attribute('1.2.3.4.5', 'x'))),
+      sequence(der(0x31, sequence(forge.oid('2.5.4.3')))),
+    ])
+  },
+  'unique identifiers': (plan, draw) => {
+    plan.identifiers = pick(draw, [der(0x81, Buffer.of(0, 7)), der(0x82, Buffer.of(0, 7)), der(0x81, Buffer.of(9, 7))])
+    if (draw(3) < 1) plan.version = der(0xa0, der(0x02, Buffer.of(1)))
+  },
+  'the issuer by its serial number': put(
+    'identifiers',
+    ...[forge.name('CA 1'), forge.name('CA 2'), forge.name('nobody')].flatMap(name =>
+      both('2.5.29.35', sequence(der(0xa1, der(0xa4, name)), der(0x82, Buffer.of(1)))),
+    ),
+    extension('2.5.29.35', sequence(der(0xa1, der(0xa4, forge.name('CA 1'))))),
+    extension('2.5.29.35', sequence()),
+  ),
+  'an extension of another form': put(
+    'extra',
+    extension('2.5.29.14', Buffer.of(4, 1, 7, 5, 0)),
+    extension('2.5.29.14', Buffer.of(4, 2, 7)),
+    sequence(forge.oid('1.2.3.4'), der(0x01, Buffer.of(0)), der(0x04, Buffer.of(5, 0))),
+    extension('1.2.3.4', Buffer.alloc(0)),
+    sequence(forge.oid('1.2.3.4')),
+    extension('2.5.29.17', sequence(own)),
+  ),
+  'no extension in the list': plan => {
+    plan.extensions.clear()
+    plan.identifiers = der(0xa3, sequence())
+  },
+  'a rare extension': put(
+    'rare',
+    ...both('1.3.6.1.5.5.7.1.24', sequence(der(0x02, Buffer.of(5)))),
+    ...both('1.3.6.1.4.1.11129.2.4.3', der(0x05)),
+    ...both('1.3.6.1.5.5.7.1.14', sequence(sequence(forge.oid('1.3.6.1.5.5.7.21.1')))),
+    ...both('2.5.29.18', sequence(forge.uri('http://ca'))),
+    ...both('2.5.29.9', sequence(sequence(forge.oid('1.2.3.4'), der(0x31, der(0x0c, 'x'))))),
+    ...both('2.5.29.16', sequence(der(0x80, '20260101000000Z'))),
+    ...both('1.3.6.1.5.5.7.48.1.5', der(0x05)),
+    ...both('2.5.29.28', sequence()),
+  ),
+  'a key usage of another form': put(
+    'keyUsage',
+    ...both('2.5.29.15', der(0x03, Buffer.of(0, 0x86))),
+    ...both('2.5.29.15', der(0x03, Buffer.of(1, 0x87))),
+    ...both('2.5.29.15', der(0x03, Buffer.of(7, 0x86, 0x80))),
+    ...both('2.5.29.15', der(0x03, Buffer.of(8, 0x86))),
+  ),
+  'an EC key of another form': (plan, draw) => {
+    const publicKey = forge.spki(plan.key)
+    const point = publicKey.subarray(-65)
+    if (point[0] !== 4) return
+    const compressed = Buffer.concat([Buffer.of(2 + ((point.at(-1) ?? 0) & 1)), point.subarray(1, 33)])
+    const id = forge.oid('1.2.840.10045.2.1')
+    const curve = forge.oid('1.2.840.10045.3.1.7')
+    plan.publicKey = pick(draw, [
+      sequence(sequence(id, curve), der(0x03, Buffer.of(0), compressed)),
+      sequence(sequence(id), der(0x03, Buffer.of(0), point)),
+      sequence(sequence(id, der(0x05)), der(0x03, Buffer.of(0), point)),
+      sequence(sequence(id, forge.oid('1.3.132.0.34')), der(0x03, Buffer.of(0), point)),
+      sequence(sequence(id, curve), der(0x03, Buffer.of(0), Buffer.of(0))),
+      sequence(sequence(id, curve), der(0x03, Buffer.of(1), point)),
+    ])
+  },
+  'the name of its issuer': (plan, draw) => {
+    plan.subject = forge.name(pick(draw, ['CA 1', 'CA 2']))
+  },
+}
+
+/** The dates of a certificate that are UTCTimes, replaced by others. */
+function withDates(tbs: Buffer, from: Buffer, to: Buffer): Buffer {
+  const at = tbs.indexOf(Buffer.of(0x30, 30, 0x17, 13))
+  return at < 0 ? tbs : replaced(tbs, tbs.subarray(at, at + 32), sequence(from, to))
+}
+
+/** The signed part with `old` replaced where it first stands, if it does so at its top level. */
+function replaced(tbs: Buffer, old: Buffer, by: Buffer): Buffer {
+  const start = tbs.length > 259 ? 4 : 3
+  const at = tbs.indexOf(old, start)
+  if (at < 0) return tbs
+  return sequence(tbs.subarray(start, at), by, tbs.subarray(at + old.length))
 }
 
 export const VARIATIONS = Object.keys(ANYWHERE)
@@ -318,19 +480,20 @@ function signPlan(plan: Plan, parent: Plan): Buffer {
   if (plan !== parent && parentIdentifier && !extensions.has('identifiers')) {
     extensions.set('authorityKey', extension('2.5.29.35', sequence(der(0x80, parentIdentifier.subarray(-20)))))
   }
-  const tbs = forge.tbsCertificate(
+  const unformed = forge.tbsCertificate(
     {
       ...(plan.version && { version: plan.version }),
       ...(plan.serial && { serial: plan.serial }),
       ...(plan.algorithm && { algorithm: plan.algorithm }),
       validity: validity(plan.from, plan.to),
       subject: plan.subject,
-      publicKey: plan.publicKey ?? forge.spki(plan.key),
+      publicKey: Buffer.concat([plan.publicKey ?? forge.spki(plan.key), plan.identifiers ?? Buffer.alloc(0)]),
       extensions: [...extensions.values()],
     },
     signer,
   )
-  return forge.signed(tbs, signer)
+  const certificate = forge.signed(plan.form?.(unformed) ?? unformed, signer)
+  return plan.whole?.(certificate) ?? certificate
 }
 
 /** A leaf, none to three intermediates and a root, with up to three variations; often with a second way to a root. */
@@ -360,6 +523,7 @@ export function generateChain(seed: number): GeneratedChain {
     chain: [leaf, ...shuffle(above, draw)],
     roots: shuffle(roots, draw),
     publicKeyDer: own?.publicKey ?? forge.spki(own?.key ?? leafKey),
+    privateKey: own?.publicKey ? undefined : own?.key,
   }
 }
 

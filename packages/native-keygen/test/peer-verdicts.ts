@@ -1,5 +1,6 @@
-/** The verdicts of Go's crypto/x509 and OpenSSL on chains: the other ends of the connections that the chains are for. */
+/** The verdicts of Go's crypto/x509, OpenSSL and Envoy on chains: the other ends of the connections that the chains are for. */
 import { execFile, spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -92,6 +93,85 @@ function reasonOf(error: unknown): string {
     stderr ||
     String(error)
   )
+}
+
+/** As the set-up of the tests fetches it. */
+const ENVOY = join(
+  import.meta.dirname,
+  '..',
+  '..',
+  '..',
+  '.cache',
+  `envoy-${process.env['LIVERY_ENVOY_VERSION'] ?? '1.40.0'}`,
+)
+
+export const noEnvoy = existsSync(ENVOY)
+  ? false
+  : 'no Envoy: the test set-up could not fetch it (npm run envoy says why)'
+
+/** The secrets of one TLS context: PEM. */
+export interface EnvoySecrets {
+  readonly roots: readonly string[]
+  /** Its own certificate. */
+  readonly pair?: { readonly chain: string; readonly key: string }
+}
+
+/** The places of the secrets that Envoy does not load, and why, up to `limit` of them. One process where it loads all. */
+export async function askEnvoy(all: readonly EnvoySecrets[], limit = 8): Promise<ReadonlyMap<number, string>> {
+  const folder = await mkdtemp(join(tmpdir(), 'livery-envoy-'))
+  const refused = new Map<number, string>()
+  /** Halves what is refused until one is left. */
+  const search = async (places: readonly number[]): Promise<void> => {
+    if (refused.size >= limit || places.length === 0) return
+    const reason = await validate(
+      folder,
+      places.flatMap(place => all[place] ?? []),
+    )
+    if (reason === '') return
+    const half = Math.ceil(places.length / 2)
+    if (places.length === 1) for (const place of places) refused.set(place, reason)
+    else for (const part of [places.slice(0, half), places.slice(half)]) await search(part)
+  }
+  try {
+    await search([...all.keys()])
+    return refused
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+}
+
+/** Empty, or why Envoy refuses the configuration that has all of them. */
+async function validate(folder: string, all: readonly EnvoySecrets[]): Promise<string> {
+  const typed = '@type'
+  const clusters = all.map(({ roots, pair }, index) => ({
+    name: `${index}`,
+    type: 'STATIC',
+    load_assignment: { cluster_name: `${index}` },
+    transport_socket: {
+      name: 'tls',
+      typed_config: {
+        [typed]: 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext',
+        common_tls_context: {
+          ...(pair && {
+            tls_certificates: [
+              { certificate_chain: { inline_string: pair.chain }, private_key: { inline_string: pair.key } },
+            ],
+          }),
+          validation_context: { trusted_ca: { inline_string: roots.join('') } },
+        },
+      },
+    },
+  }))
+  const file = join(folder, 'envoy.json')
+  await writeFile(file, JSON.stringify({ static_resources: { clusters } }))
+  try {
+    await promisify(execFile)(ENVOY, ['--mode', 'validate', '-c', file, '-l', 'error', '--disable-hot-restart'])
+    return ''
+  } catch (error) {
+    const { stderr = '', stdout = '' } = error as { readonly stderr?: string; readonly stdout?: string }
+    const text = `${stderr}${stdout}`
+    return /(?:Failed|Unable|error)[^\n]*/.exec(text.slice(text.indexOf('configuration')))?.[0] ?? text
+  }
 }
 
 const base64 = (der: Buffer) => der.toString('base64')

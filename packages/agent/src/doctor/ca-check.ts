@@ -10,6 +10,7 @@ import {
   nodeCertificateVerifier,
   scrub,
 } from '@livery/core'
+import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config, LoadedConfig } from '../config/load.ts'
@@ -110,7 +111,8 @@ export function checkAnswer(subject: string, { identity, issued, roots, publicKe
   try {
     if (roots.length === 0) return ok('ca', subject, text)
     const notBefore = leafOf(issued).validFromDate.getTime()
-    nodeCertificateVerifier.verify(issued.chain, {
+    const verifier = nativeCertificateVerifier ?? nodeCertificateVerifier
+    verifier.verify(issued.chain, {
       identity: identity.id,
       key: privateKey ? { privateKeyPem: privateKey } : { publicKeyDer },
       anchors: roots.map(pem => new X509Certificate(pem)),

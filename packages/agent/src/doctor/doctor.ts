@@ -5,6 +5,7 @@ import type { GlobalOptions, Terminal } from '../commands/terminal.ts'
 import { count, layOut, printableJson, wrap } from '../commands/text-layout.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
+import { addonFindings } from './addon-check.ts'
 import { askCA, clockOfAgent } from './ca-check.ts'
 import { diskFindings, fileFindings } from './file-checks.ts'
 import type { Finding } from './finding.ts'
@@ -37,6 +38,7 @@ async function findingsOf(sources: ConfigSources): Promise<readonly Finding[]> {
     ...(await fileFindings(config, isRunning, clock.now())),
     ...(agent ? trustFindings(agent, ca.code) : []),
     ...(await diskFindings(config)),
+    ...addonFindings(),
     openFilesFinding(config, agent),
     await inotifyFinding(),
   ]

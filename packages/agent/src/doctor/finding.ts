@@ -2,7 +2,18 @@
 
 export interface Finding {
   /** The kind of thing that was looked at. */
-  readonly check: 'agent' | 'socket' | 'ca' | 'clock' | 'token' | 'roots' | 'folder' | 'disk' | 'open-files' | 'inotify'
+  readonly check:
+    | 'agent'
+    | 'socket'
+    | 'ca'
+    | 'clock'
+    | 'token'
+    | 'roots'
+    | 'folder'
+    | 'disk'
+    | 'addon'
+    | 'open-files'
+    | 'inotify'
   /** Only `wrong` makes the command fail. `skipped`: it could not be looked at, and the text says why. */
   readonly state: 'ok' | 'warning' | 'wrong' | 'skipped'
   /** The subject, such as a path. Nothing here has a token or a key. */

@@ -44,8 +44,8 @@ import {
   chooseKeyVault,
   collectGarbage,
   keepOutOfCoreFiles,
+  warnOfLessStrictPaths,
   warnOfUnsetClock,
-  warnWithoutPreflight,
 } from './process-setup.ts'
 import { sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 import { logStart, warnOfOpenSockets } from './start-report.ts'
@@ -125,7 +125,7 @@ async function openBasis(
   const metrics = parts.use(new Metrics())
   const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
   const vault = chooseKeyVault(logger)
-  warnWithoutPreflight(logger)
+  warnOfLessStrictPaths(logger)
   const podTokens = await openPodTokens(config, clock, scopes)
   const pluginParts = {
     clock,

@@ -9,6 +9,7 @@ import {
   parseFilePattern,
   type SecretReport,
 } from '@livery/core'
+import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 
@@ -24,6 +25,7 @@ export function openFileSecrets(config: Config, { clock, vault, logger, events }
   return new FileSecrets({
     clock,
     vault,
+    ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
     folders: allowedFolders(config),
     expired,
     pollMs: poll,

@@ -19,12 +19,14 @@ export function chooseKeyVault(logger: Logger): KeyVault {
   return vault
 }
 
-/** Without the addon Envoy's library cannot be asked whether it would refuse a certificate. */
-export function warnWithoutPreflight(logger: Logger): void {
-  if (nativeCertificateVerifier) return
-  logger.warn(
-    'certificates are served without a pre-flight: only the native addon can ask whether Envoy would refuse them; build it with "npm run native"',
-  )
+/** What is missing without the addon, whose judge of certificates is Envoy's own library; `undefined` with it. */
+export const LESS_STRICT =
+  nativeCertificateVerifier === undefined
+    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nobody looks at path lengths, name constraints and critical extensions'
+    : undefined
+
+export function warnOfLessStrictPaths(logger: Logger): void {
+  if (LESS_STRICT !== undefined) logger.warn(`${LESS_STRICT}; build it with "npm run native"`)
 }
 
 /** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */

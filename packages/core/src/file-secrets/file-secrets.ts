@@ -9,6 +9,7 @@ import type { Listener } from '../identity/subscribers.ts'
 import type { FileSecretName } from '../identity/watch.ts'
 import type { Clock } from '../time/clock.ts'
 import { Semaphore } from '../time/semaphore.ts'
+import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
 import { AllowedFolders } from './allowed-folders.ts'
 import { FileSecret, type FileSecretEntry, type LoadedSecret } from './file-secret.ts'
 import { formatFileName, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'
@@ -26,6 +27,8 @@ export const FILE_DEFAULTS = { expired: 'withhold', pollMs: 60_000 } as const
 export interface FileSecretsOptions {
   readonly clock: Clock
   readonly vault: KeyVault
+  /** Says which roots Envoy cannot read; they are left out. */
+  readonly verifier?: Pick<CertificateVerifier, 'readsRoot'>
   /** The folders in which files may be named, absolute; wherever links lead, files are below one of these. */
   readonly folders: readonly string[]
   /** The rule for a certificate that has ended: `withhold` (default) withdraws it, `serve` serves it with a warning. */
@@ -127,9 +130,11 @@ export class FileSecrets implements Disposable {
 
   async #load(text: string, name: FileSecretName, system: string | undefined): Promise<LoadedSecret> {
     if (name.kind === 'file-pair') return await this.#loadPair(text, name)
-    const { pem, version, skipped } = await readRootsFile(system ?? name.file, file =>
-      system === undefined ? this.#folders.read(file) : readSmallFile(file, MAX_FILE_BYTES),
-    )
+    const { verifier } = this.#options
+    const { pem, version, skipped } = await readRootsFile(system ?? name.file, {
+      read: file => (system === undefined ? this.#folders.read(file) : readSmallFile(file, MAX_FILE_BYTES)),
+      ...(verifier?.readsRoot && { readsRoot: verifier.readsRoot }),
+    })
     return { item: new TrustBundleSecret({ name: text, version, trustedCa: pem }), skipped }
   }
 

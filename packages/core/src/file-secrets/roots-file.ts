@@ -2,6 +2,7 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
+import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
 import { pemBlocks } from '../x509/pem-blocks.ts'
 import { FileFault, readFault } from './file-fault.ts'
 
@@ -31,24 +32,28 @@ export interface RootsFileContent {
   readonly pem: Buffer
   /** SHA-256 (hex) of the sorted fingerprints. */
   readonly version: string
-  /** Certificates that cannot be parsed, and are left out. */
+  /** Certificates that cannot be read here, or not by Envoy, and are left out. */
   readonly skipped: number
 }
 
+export interface RootsFileReader extends Pick<CertificateVerifier, 'readsRoot'> {
+  readonly read: (file: string) => Promise<Buffer>
+}
+
 /** Rejects with a {@link FileFault} unless `file` ends after a whole block and has at least one root. */
-export async function readRootsFile(file: string, read: (file: string) => Promise<Buffer>): Promise<RootsFileContent> {
+export async function readRootsFile(file: string, { read, readsRoot }: RootsFileReader): Promise<RootsFileContent> {
   const bytes = await read(file).catch((error: unknown) => {
     throw readFault(file, error, true)
   })
   try {
-    return await parse(file, bytes)
+    return await parse(file, bytes, readsRoot)
   } finally {
     // A key may stand beside them.
     bytes.fill(0)
   }
 }
 
-async function parse(file: string, bytes: Buffer): Promise<RootsFileContent> {
+async function parse(file: string, bytes: Buffer, readsRoot: RootsFileReader['readsRoot']): Promise<RootsFileContent> {
   const blocks = pemBlocks(bytes)
   const fault = (reason: string) => new FileFault({ file, reason, remedy: 'Write the roots as PEM', mayPass: true })
   if (blocks.length > MAX_ROOTS_IN_FILE)
@@ -61,10 +66,11 @@ async function parse(file: string, bytes: Buffer): Promise<RootsFileContent> {
     if (index % ROOTS_IN_A_TURN === ROOTS_IN_A_TURN - 1) await setImmediate()
     if (label !== 'CERTIFICATE' || !block) continue
     const root = parseRoot(block)
-    if (root) roots.set(createHash('sha256').update(root.raw).digest('hex'), root.toString())
+    if (root && readsRoot?.(root) !== false)
+      roots.set(createHash('sha256').update(root.raw).digest('hex'), root.toString())
     else skipped++
   }
-  if (roots.size === 0) throw fault('it has no certificate that can be parsed')
+  if (roots.size === 0) throw fault('it has no certificate that can be read')
   const sorted = [...roots].sort(([a], [b]) => (a < b ? -1 : 1))
   const version = createHash('sha256')
   for (const [fingerprint] of sorted) version.update(fingerprint)

@@ -16,7 +16,11 @@ const MAX_SERIAL = 42
 /** Judges every leaf with the intermediates of `chainPem` (leaf first): its own certificate is not read. */
 export function judgeOf(lists: readonly Crl[], chainPem: string, root: Root): LeafJudge {
   const [, ...intermediates] = splitCertificates(chainPem)
-  const issuers = [...intermediates.map(pem => readCertificate(pemToDer(pem))), issuerOf(root)]
+  const read = intermediates.map(readIntermediate)
+  const readable = read.filter(intermediate => intermediate !== undefined)
+  // Its lists cannot be compared with its key: nobody knows what they name.
+  if (readable.length < read.length) return () => 'an intermediate that cannot be read, so that no list can be checked'
+  const issuers = [...readable, issuerOf(root)]
   const [first] = issuers
   const ofLeaf = first ? lists.filter(list => covers(list, first)) : []
   const ofIntermediates = issuers.flatMap((issuer, index) => {
@@ -32,6 +36,15 @@ export function judgeOf(lists: readonly Crl[], chainPem: string, root: Root): Le
   }
 }
 
+/** The addon reads some that node:crypto does not. */
+function readIntermediate(pem: string): Certificate | undefined {
+  try {
+    return readCertificate(pemToDer(pem))
+  } catch {
+    return undefined
+  }
+}
+
 export function issuerOf({ certificate }: Root): Certificate {
   return readCertificate(certificate.raw, certificate)
 }
@@ -43,7 +56,7 @@ export function isNamedBy(list: Crl, { issuer, serial }: Certificate): boolean {
 
 /** Whether the list is this issuer's: not only one in its name, which a namesake may have signed. */
 export function covers(list: Crl, issuer: Certificate): boolean {
-  const maySign = issuer.extensions?.keyUsage?.cRLSign ?? true
+  const maySign = issuer.keyUsage?.cRLSign ?? true
   return maySign && list.issuer.equals(issuer.subject) && list.isSignedBy(issuer)
 }
 

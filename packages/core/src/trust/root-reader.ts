@@ -4,7 +4,7 @@ import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
 import { errorText } from '../text/error-text.ts'
-import { MAX_CLOCK_SKEW_MS } from '../x509/ca-answer-verifier.ts'
+import { type CertificateVerifier, MAX_CLOCK_SKEW_MS } from '../x509/ca-answer-verifier.ts'
 import { readCertificate } from '../x509/certificate.ts'
 import { datesOf } from '../x509/certificate-dates.ts'
 
@@ -29,11 +29,16 @@ export interface ReadRoots {
 
 /** Remembers the roots that it has read: the same ones come with every certificate. */
 export class RootReader {
+  readonly #verifier: Pick<CertificateVerifier, 'readsRoot'>
   readonly #known = new Map<string, Root>()
   #knownLength = 0
   #last: { readonly pems: readonly string[]; readonly read: ReadRoots } | undefined
   #left = COST_PER_TURN
   #nextTurn: Promise<void> | undefined
+
+  constructor(verifier: Pick<CertificateVerifier, 'readsRoot'> = {}) {
+    this.#verifier = verifier
+  }
 
   /** Reads PEM, one certificate per element. Never rejects: what cannot be used is in `rejected`, with the reason. */
   async read(pems: readonly string[], now: number): Promise<ReadRoots> {
@@ -60,7 +65,7 @@ export class RootReader {
   readOne(pem: string): Root | string {
     const known = this.#known.get(pem)
     if (known) return known
-    const root = parse(pem)
+    const root = parse(pem, this.#verifier)
     if (typeof root !== 'string') this.#remember(pem, root)
     return root
   }
@@ -148,7 +153,7 @@ export function nameOf({ serialNumber }: X509Certificate): string {
   return `root with serial ${serialNumber.slice(0, MAX_SERIAL)}`
 }
 
-function parse(pem: string): Root | string {
+function parse(pem: string, verifier: Pick<CertificateVerifier, 'readsRoot'>): Root | string {
   let certificate: X509Certificate
   try {
     certificate = new X509Certificate(pem)
@@ -164,6 +169,8 @@ function parse(pem: string): Root | string {
   } catch (error) {
     return `${nameOf(certificate)} cannot be used: ${errorText(error)}`
   }
+  if (verifier.readsRoot?.(certificate) === false)
+    return `${nameOf(certificate)} is left out: Envoy's library cannot read it, and Envoy would refuse all roots that come with it`
   return {
     fingerprint: createHash('sha256').update(certificate.raw).digest('hex'),
     pem: certificate.toString(),

@@ -6,7 +6,7 @@ import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Receipts } from '../identity/receipts.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
-import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
+import type { CertificateVerifier, VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { BundleTable } from './bundle-table.ts'
 import { CARootList } from './ca-root-list.ts'
 import { ConfiguredRoots } from './configured-roots.ts'
@@ -23,6 +23,7 @@ export interface TrustStoreOptions
   extends Omit<RootLifecycleOptions, 'bundles' | 'revocation'>,
     Pick<RootIntakeOptions, 'onRootsMoved' | 'revokesMissingRoots'> {
   readonly ca: CAClient
+  readonly verifier: CertificateVerifier
   readonly random: () => number
   /** How often a CA without `subscribe` is asked for its roots. */
   readonly pollMs: number
@@ -53,7 +54,7 @@ export class TrustStore implements Disposable {
   readonly bundles: BundleTable
   readonly control: RotationControl
   readonly #options: TrustStoreOptions
-  readonly #reader = new RootReader()
+  readonly #reader: RootReader
   readonly #revocation: RevocationTable
   readonly #lifecycle: RootLifecycle
   readonly #intake: RootIntake
@@ -67,6 +68,7 @@ export class TrustStore implements Disposable {
   constructor(options: TrustStoreOptions) {
     const { clock, record, trustDomain } = options
     this.#options = options
+    this.#reader = new RootReader(options.verifier)
     this.#revocation = new RevocationTable({ clock, record, onChange: changed => this.#onListsChanged(changed) })
     this.bundles = new BundleTable({ ...options, listsOf: each => this.#revocation.of(each) })
     const parts = { bundles: this.bundles, reader: this.#reader, revocation: this.#revocation }

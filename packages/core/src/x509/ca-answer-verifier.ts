@@ -2,10 +2,8 @@
 import { createHash, createPrivateKey, createPublicKey, type X509Certificate } from 'node:crypto'
 import { CAError } from '../contract/ca-client.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { keyKindOf } from './algorithms.ts'
 import { type Certificate, readCertificate } from './certificate.ts'
-import { findPath, type PathRefusal, type PathRule } from './chain-path.ts'
-import { urisOf } from './extensions.ts'
+import { findPath, keyKindOf, servesTls } from './chain-path.ts'
 import { derToPem, pemToDer } from './pem.ts'
 
 /** Envoy accepts a 6 MB chain and then breaks every handshake: chains beyond these are refused. */
@@ -53,11 +51,13 @@ export interface CertificateVerifier {
    * other thread, and `verify` is called.
    */
   verifyLater?(chain: readonly string[], expected: Expectation): Promise<VerifiedChain>
+  /** Whether BoringSSL reads the root: Envoy refuses a whole bundle for one that it does not. Absent: this verifier cannot tell. */
+  readsRoot?(root: X509Certificate): boolean
 }
 
 /** The facts read from a chain before it is judged; `createCertificateVerifier` judges alike, whichever reader was used. */
 export interface ChainFacts {
-  /** The leaf's URI names; `undefined` if a name of any kind holds characters that could be taken for another name. */
+  /** The leaf's URI names; `undefined` if one has a character that no URI has. */
   readonly uris: readonly string[] | undefined
   /** Whether the leaf's key is the one expected; `undefined` if a private key to compare with cannot be read. */
   readonly keyMatches: boolean | undefined
@@ -75,15 +75,15 @@ export interface ChainFacts {
   readonly hasTlsKey: boolean
   readonly serialNumber: string
   /**
-   * A way from the leaf to one of the anchors by the rules of RFC 5280, without the certificates that are not on it. The
-   * certificates on it are what is served: a peer has to find the same way.
+   * A way from the leaf to one of the anchors, without the certificates that are not on it, or why those that have the name of an
+   * issuer are none. The certificates on it are what is served: a peer has to find the same way.
    */
-  path(): ChainPath | { readonly refused: PathRefusal | undefined }
+  path(): ChainPath | { readonly refused: string | undefined }
 }
 
 export type ChainPath = Omit<VerifiedChain, 'serialNumber'>
 
-/** Reads a chain (DER, leaf first, never empty), or says which element is not a certificate. Does not throw. */
+/** Reads a chain (DER, leaf first, never empty), or says which element, without which nothing leads to a root, is not a certificate. Does not throw. */
 export type ReadChain = (
   chain: readonly Buffer[],
   expected: Expectation,
@@ -93,29 +93,34 @@ export type ReadChain = (
 export type ReadChainLater = (...question: Parameters<ReadChain>) => Promise<ReturnType<ReadChain>>
 
 /** A verifier that judges the facts from `read`, and those from `readLater`. */
-export function createCertificateVerifier(read: ReadChain, readLater?: ReadChainLater): CertificateVerifier {
+export function createCertificateVerifier(
+  read: ReadChain,
+  readLater?: ReadChainLater,
+  readsRoot?: (root: X509Certificate) => boolean,
+): CertificateVerifier {
   return {
-    verify: (chain, expected) => judge(read(decodeChain(chain), expected), chain, expected),
+    ...(readsRoot && { readsRoot }),
+    verify: (chain, expected) => judge(read(decodeChain(chain), expected), expected),
     ...(readLater && {
       async verifyLater(chain, expected) {
-        return judge(await readLater(decodeChain(chain), expected), chain, expected)
+        return judge(await readLater(decodeChain(chain), expected), expected)
       },
     }),
   }
 }
 
-function judge(facts: ReturnType<ReadChain>, chain: readonly string[], expected: Expectation): VerifiedChain {
+function judge(facts: ReturnType<ReadChain>, expected: Expectation): VerifiedChain {
   if ('unreadable' in facts) throw notACertificate(facts.unreadable, facts.cause)
   checkIdentity(facts, expected.identity)
   checkKey(facts, expected.key)
   checkDates(facts, expected.now)
   checkUsage(facts)
   const path = facts.path()
-  if ('refused' in path) throw noPath(path.refused, chain.length, expected.anchors)
+  if ('refused' in path) throw noPath(path.refused, expected.anchors.length)
   return { ...path, serialNumber: facts.serialNumber.toLowerCase() }
 }
 
-/** The verifier on node:crypto. */
+/** The verifier on node:crypto, for machines without the addon: it judges paths less strictly (`chain-path.ts`). */
 export const nodeCertificateVerifier: CertificateVerifier = createCertificateVerifier(readWithNode)
 
 const PREAMBLE = "The CA's answer cannot be used and replaces nothing: "
@@ -131,39 +136,14 @@ export function faultOf({ message }: CAError): string {
 
 function notACertificate(index: number, cause: unknown): CAError {
   return bad(
-    `element ${index} of the chain is not a PEM certificate that can be relied on: it is malformed, or an extension is malformed, repeated, unknown and critical, or not supported`,
+    `element ${index} of the chain is not a PEM certificate that can be relied on: it is malformed, or one of its extensions is`,
     cause,
   )
 }
 
-function noPath(refused: PathRefusal | undefined, chainLength: number, anchors: Expectation['anchors']): CAError {
-  const reason = `its chain does not lead to any of the ${anchors.length} known roots`
-  if (!refused) return bad(`${reason}: compare the CA's root with the agent's`)
-  const { rule, at } = refused
-  const root = anchors[at - chainLength]
-  const issuer = root ? `the root with serial ${root.serialNumber.toLowerCase()}` : `element ${at} of the chain`
-  return bad(`${reason} by the rules of RFC 5280: ${issuer} ${BROKEN[rule]}`)
-}
-
-/** The problem of an issuer, and its remedy. */
-const BROKEN: Readonly<Record<PathRule, string>> = {
-  extensions:
-    'has an extension that is malformed, repeated, unknown and critical, or not supported (constraints on policies, name constraints on other than URI, DNS, IP and mail names): have it issued without',
-  'key-identifier':
-    'has another key identifier or serial number than the certificate below it names: compare the roots',
-  authority: 'is not a CA certificate (basicConstraints): have it issued as one of a CA',
-  'key-usage': 'has a key usage without keyCertSign: have it issued with it',
-  'extended-key-usage':
-    'has an extended key usage without server and client authentication, which binds everything below: have it issued without one',
-  dates: 'has expired, or is not valid yet or not at the same time as the others: check the clocks, and renew the CA',
-  'path-length': 'allows fewer intermediates below it (basicConstraints pathLenConstraint): shorten the chain',
-  key: 'has a key that not every peer takes (RSA of 2048 to 8192 bits with an exponent up to 65537, P-256, P-384, P-521, Ed25519): give the CA another key',
-  algorithm:
-    'has signed with an algorithm that not every peer takes, or one that the certificate does not name (SHA-256, SHA-384 or SHA-512 with the key of the CA): change what the CA signs with',
-  'name-constraints':
-    'forbids a name of a certificate below it (name constraints): ask it only for names that it permits',
-  signature: "has the right name and another key than the one that signed: compare the CA's root with the agent's",
-  effort: 'is one of too many that share a name or constrain names: have the CA send only the certificates of one path',
+function noPath(refused: string | undefined, anchors: number): CAError {
+  const reason = `its chain does not lead to any of the ${anchors} known roots`
+  return bad(`${reason}: ${refused ?? "compare the CA's root with the agent's"}`)
 }
 
 function decodeChain(chain: readonly string[]): Buffer[] {
@@ -235,31 +215,33 @@ function checkUsage({ isCa, servesTls, signsHandshakes, claimsToCertify, hasTlsK
 
 function readWithNode(chain: readonly Buffer[], expected: Expectation): ReturnType<ReadChain> {
   const certificates: Certificate[] = []
-  for (const der of chain) {
+  const unread: { readonly unreadable: number; readonly cause: unknown }[] = []
+  for (const [index, der] of chain.entries()) {
     try {
-      const certificate = readCertificate(der)
-      if (certificates.length === 0 && !certificate.extensions) return { unreadable: 0 }
-      certificates.push(certificate)
+      certificates.push(readCertificate(der))
     } catch (cause) {
-      return { unreadable: certificates.length, cause }
+      if (index === 0) return { unreadable: 0, cause }
+      unread.push({ unreadable: index, cause })
     }
   }
   const [leaf] = certificates
-  const extensions = leaf?.extensions
-  if (!leaf || !extensions) return { unreadable: 0 }
-  const { isCa, servesTls, keyUsage, names } = extensions
+  if (!leaf) return { unreadable: 0 }
+  const { uris, isCa, keyUsage, notBefore, notAfter } = leaf
+  const path = pathOf(certificates, expected)
+  const [unreadable] = unread
+  if (unreadable && 'refused' in path && path.refused === undefined) return unreadable
   return {
-    uris: urisOf(names),
+    uris,
     keyMatches: compareKey(leaf.publicKey, expected.key),
-    notBefore: leaf.notBefore,
-    notAfter: leaf.notAfter,
+    notBefore,
+    notAfter,
     isCa,
-    servesTls,
+    servesTls: servesTls(leaf),
     signsHandshakes: keyUsage?.digitalSignature ?? true,
     claimsToCertify: keyUsage !== undefined && (keyUsage.keyCertSign || keyUsage.cRLSign),
-    hasTlsKey: ['rsa', 'ec'].includes(keyKindOf(leaf.publicKey) ?? ''),
+    hasTlsKey: ['rsa', 'ec'].includes(keyKindOf(leaf) ?? ''),
     serialNumber: leaf.x509.serialNumber,
-    path: () => pathOf(certificates, expected),
+    path: () => path,
   }
 }
 

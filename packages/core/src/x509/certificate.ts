@@ -1,80 +1,116 @@
-/** A certificate read for path validation (RFC 5280): byte by byte what counts, and node:crypto for its signature. */
+/** A certificate as node:crypto reads it, and what node:crypto does not tell: the bytes of its fields, its key usage, its URI names. */
 import { X509Certificate } from 'node:crypto'
-import { type Element, expectTag, INTEGER, notDer, readElements, readInside, SEQUENCE, SET } from './der.ts'
-import { type Extensions, readExtensions } from './extensions.ts'
+import { datesOf } from './certificate-dates.ts'
+import {
+  BIT_STRING,
+  BOOLEAN,
+  type Element,
+  expectTag,
+  INTEGER,
+  notDer,
+  OBJECT_IDENTIFIER,
+  OCTET_STRING,
+  readBits,
+  readBoolean,
+  readElements,
+  readInside,
+  SEQUENCE,
+} from './der.ts'
 
 export interface Certificate {
   readonly x509: X509Certificate
   readonly der: Buffer
   /** Contents of the INTEGER. */
   readonly serial: Buffer
-  /** AlgorithmIdentifier of the signature; `undefined` if the signed one is another. */
-  readonly algorithm: Buffer | undefined
-  /** Name, DER. Go compares names by the byte, so a CA that writes its name in two ways is two CAs. */
+  /** Name, DER. */
   readonly issuer: Buffer
   readonly subject: Buffer
-  /** Of the subject, each as type and value. */
-  readonly attributes: readonly (readonly Element[])[]
   /** SubjectPublicKeyInfo. */
   readonly publicKey: Buffer
   /** Milliseconds since the epoch. */
   readonly notBefore: number
   readonly notAfter: number
-  /** Absent where one cannot be relied on: such a certificate is in no path. */
-  readonly extensions: Extensions | undefined
+  readonly isCa: boolean
+  readonly keyUsage: KeyUsage | undefined
+  /** URI names; `undefined` if one has a character that no URI has. */
+  readonly uris: readonly string[] | undefined
+}
+
+export interface KeyUsage {
+  readonly digitalSignature: boolean
+  readonly keyCertSign: boolean
+  readonly cRLSign: boolean
 }
 
 /** Throws where OpenSSL cannot read it, or its parts are not DER. */
 export function readCertificate(der: Buffer, x509 = new X509Certificate(der)): Certificate {
-  const [signed, algorithm, signature, ...more] = readInside(der)
+  const [signed, , signature, ...more] = readInside(der)
   if (!signature || more.length > 0) throw notDer('a certificate has three parts')
   const fields = readElements(expectTag(signed, SEQUENCE).contents)
-  const version = fields[0]?.tag === VERSION ? fields[0] : undefined
-  const [serial, signedAlgorithm, issuer, validity, subject, publicKey, ...rest] = fields.slice(version ? 1 : 0)
-  const [notBefore, notAfter] = readElements(expectTag(validity, SEQUENCE).contents).map(readTime)
-  if (notBefore === undefined || notAfter === undefined) throw notDer('a certificate has two dates')
-  checkForm(version, expectTag(serial, INTEGER))
-  const inner = expectTag(signedAlgorithm, SEQUENCE).der
+  const [serial, , issuer, , subject, publicKey, ...rest] = fields.slice(fields[0]?.tag === VERSION ? 1 : 0)
+  const dates = datesOf(x509)
+  if (!dates) throw notDer('a certificate has two dates')
+  const extensions = extensionsIn(rest)
   return {
     x509,
     der,
     serial: expectTag(serial, INTEGER).contents,
-    algorithm: algorithm?.der.equals(inner) ? inner : undefined,
     issuer: expectTag(issuer, SEQUENCE).der,
     subject: expectTag(subject, SEQUENCE).der,
-    attributes: readElements(expectTag(subject, SEQUENCE).contents).flatMap(part =>
-      readElements(expectTag(part, SET).contents).map(attribute => readElements(attribute.contents)),
-    ),
     publicKey: expectTag(publicKey, SEQUENCE).der,
-    notBefore,
-    notAfter,
-    extensions: extensionsOf(version, expectTag(serial, INTEGER), rest),
+    ...dates,
+    isCa: readIsCa(extensions.get(BASIC_CONSTRAINTS)),
+    keyUsage: readKeyUsage(extensions.get(KEY_USAGE)),
+    uris: readUris(extensions.get(NAMES)),
   }
 }
 
 const VERSION = 0xa0
 const EXTENSIONS = 0xa3
-/** RFC 5280 allows 20, and CAs of old wrote one more. */
-const MAX_SERIAL_BYTES = 21
-const NO_EXTENSIONS = readExtensions([])
+/** Identifiers of extensions, hex. */
+const KEY_USAGE = '551d0f'
+const NAMES = '551d11'
+const BASIC_CONSTRAINTS = '551d13'
+const READ: ReadonlySet<string> = new Set([KEY_USAGE, NAMES, BASIC_CONSTRAINTS])
+/** uniformResourceIdentifier (RFC 5280, section 4.2.1.6). */
+const URI = 0x86
 
-function checkForm(version: Element | undefined, serial: Element): void {
-  const isKnown = !version || (version.contents.readUIntBE(0, 2) === 0x0201 && version.contents.readUInt8(2) <= 2)
-  if (!isKnown || (version && version.contents.length !== 3)) throw notDer('a certificate has an unknown version')
-  if (serial.contents.length > MAX_SERIAL_BYTES) throw notDer('a serial number is too long')
+/** The values of those that are read, by their identifiers. */
+function extensionsIn(fields: readonly Element[]): ReadonlyMap<string, Buffer> {
+  const last = fields.at(-1)
+  const extensions = new Map<string, Buffer>()
+  if (last?.tag !== EXTENSIONS) return extensions
+  for (const element of readInside(last.contents)) {
+    const parts = readElements(expectTag(element, SEQUENCE).contents)
+    const id = expectTag(parts[0], OBJECT_IDENTIFIER).contents.toString('hex')
+    if (!READ.has(id)) continue
+    if (extensions.has(id)) throw notDer('an extension is repeated')
+    extensions.set(id, expectTag(parts.at(-1), OCTET_STRING).contents)
+  }
+  return extensions
 }
 
-function extensionsOf(version: Element | undefined, serial: Element, rest: readonly Element[]): Extensions | undefined {
-  try {
-    // RFC 5280, section 4.1.2.2: a serial number is positive. Go cannot read one that is not.
-    if (serial.contents.readInt8() < 0) return undefined
-    const last = rest.at(-1)
-    if (last?.tag !== EXTENSIONS) return NO_EXTENSIONS
-    const isVersion3 = version?.contents.equals(Buffer.of(2, 1, 2))
-    return isVersion3 ? readExtensions(readInside(last.contents)) : undefined
-  } catch {
-    return undefined
+function readIsCa(value: Buffer | undefined): boolean {
+  const [flag] = value ? readInside(value) : []
+  return flag?.tag === BOOLEAN && readBoolean(flag)
+}
+
+function readKeyUsage(value: Buffer | undefined): KeyUsage | undefined {
+  if (!value) return undefined
+  const [bits, ...more] = readElements(value)
+  if (more.length > 0) throw notDer('bytes follow the value')
+  const first = readBits(expectTag(bits, BIT_STRING))[0] ?? 0
+  return {
+    digitalSignature: (first & 0x80) !== 0,
+    keyCertSign: (first & 0x04) !== 0,
+    cRLSign: (first & 0x02) !== 0,
   }
+}
+
+function readUris(value: Buffer | undefined): readonly string[] | undefined {
+  const names = value ? readInside(value) : []
+  const uris = names.flatMap(({ tag, contents }) => (tag === URI ? contents.toString('latin1') : []))
+  return uris.every(uri => /^[!-~]*$/.test(uri) && !uri.endsWith('\n')) ? uris : undefined
 }
 
 const UTC_TIME = 0x17

@@ -1,54 +1,23 @@
 /**
- * From a leaf to a trust anchor by the rules of RFC 5280, section 6.1, within bounds. Where Go, BoringSSL and OpenSSL
- * disagree, the strictest of them counts: any of them can be the peer. An anchor is held to the same rules as an
- * intermediate (as in all three), only its own signature is not looked at. `native-keygen/rust/certificate/path.rs` is the
- * same search, step by step, so that both find the same path and the same fault.
+ * From a leaf to a root by node:crypto, where there is no addon: names, key identifiers, key usages, dates, keys and signatures.
+ * Path lengths, name constraints and critical extensions are not looked at: the addon, which has Envoy's own library, does so.
  */
-import { keyKindOf, signerKindOf } from './algorithms.ts'
+import type { KeyObject } from 'node:crypto'
 import type { Certificate } from './certificate.ts'
-import type { AuthorityKey } from './extensions.ts'
-import { allows, type Budget } from './name-constraints.ts'
 
 /** Signatures that one search checks. The dearest cost half a millisecond, and the event loop waits. */
 const MAX_SIGNATURES = 25
 /** Partial paths that one search follows: certificates that all certify each other make hundreds of thousands. */
 const MAX_PATHS = 100
-/** Names read for, and compared with, name constraints in one search. */
-const MAX_COMPARISONS = 20_000
 
-/** The rule that an issuer broke. */
-export type PathRule =
-  | 'extensions'
-  | 'key-identifier'
-  | 'authority'
-  | 'key-usage'
-  | 'extended-key-usage'
-  | 'dates'
-  | 'path-length'
-  | 'key'
-  | 'algorithm'
-  | 'name-constraints'
-  | 'signature'
-  | 'effort'
-
-/** Why no path was found, where a certificate was there that is named as the issuer. */
-export interface PathRefusal {
-  readonly rule: PathRule
-  /** Index of the issuer that broke it: in the chain, and after that in the anchors. */
-  readonly at: number
-}
-
-/** When all certificates of a path are valid, the anchor too; milliseconds since the epoch. */
-interface Window {
-  readonly notBefore: number
-  readonly notAfter: number
-}
-
-export interface FoundPath extends Window {
+export interface FoundPath {
   /** Leaf first, each issued by the next, without the anchor. */
   readonly certificates: readonly Certificate[]
   /** Index. */
   readonly anchor: number
+  /** When all certificates of the path are valid, the anchor too; milliseconds since the epoch. */
+  readonly notBefore: number
+  readonly notAfter: number
 }
 
 export interface SearchTime {
@@ -67,7 +36,7 @@ export function findPath(
   chain: readonly Certificate[],
   anchors: readonly (Certificate | undefined)[],
   time: SearchTime,
-): FoundPath | { readonly refused: PathRefusal | undefined } {
+): FoundPath | { readonly refused: string | undefined } {
   const search = new Search(chain, anchors, time)
   search.run()
   return search.best ?? { refused: search.refusal }
@@ -75,12 +44,12 @@ export function findPath(
 
 class Search {
   best: FoundPath | undefined
-  refusal: PathRefusal | undefined
+  refusal: string | undefined
   readonly #chain: readonly Certificate[]
   readonly #all: readonly (Certificate | undefined)[]
   readonly #time: SearchTime
   readonly #checked = new Map<string, boolean>()
-  readonly #budget: Budget = { comparisons: MAX_COMPARISONS }
+  #isExhausted = false
 
   constructor(chain: readonly Certificate[], anchors: readonly (Certificate | undefined)[], time: SearchTime) {
     this.#chain = chain
@@ -92,25 +61,20 @@ class Search {
   run(): void {
     const paths: (readonly number[])[] = this.#chain.length > 0 ? [[0]] : []
     for (const path of paths) {
-      if (this.#endsUnderAnchor(path)) return
+      for (const at of [...this.#all.keys()].slice(this.#chain.length))
+        if (this.#extends(path, at) && this.#offer(path, at)) return
       for (const index of this.#chain.keys()) {
-        if (this.#isExhausted()) return
         if (index === 0 || path.includes(index) || this.#isRepeated(index) || !this.#extends(path, index)) continue
-        if (paths.length === MAX_PATHS) {
-          this.#note('effort', index)
-          return
-        }
-        paths.push([...path, index])
+        if (paths.length === MAX_PATHS) this.#giveUp()
+        else paths.push([...path, index])
       }
+      if (this.#isExhausted) return
     }
   }
 
-  /** Whether the search is over: nothing better can come. */
-  #endsUnderAnchor(path: readonly number[]): boolean {
-    for (let at = this.#chain.length; at < this.#all.length; at++) {
-      if (this.#isExhausted() || (this.#extends(path, at) && this.#offer(path, at))) return true
-    }
-    return false
+  #giveUp(): void {
+    this.#isExhausted = true
+    this.refusal = 'too many certificates share a name'
   }
 
   #isRepeated(index: number): boolean {
@@ -119,29 +83,30 @@ class Search {
   }
 
   #extends(path: readonly number[], at: number): boolean {
-    const issuer = this.#all[at]
-    const below = path.flatMap(index => this.#all[index] ?? [])
-    const subject = below.at(-1)
-    // An empty name is nobody's (RFC 5280, section 4.1.2.4).
-    if (!issuer || !subject?.issuer.equals(issuer.subject) || issuer.subject.equals(NO_NAME)) return false
-    const broken = brokenRule(issuer, below, this.#time, this.#budget) ?? this.#brokenSignature(path.at(-1) ?? 0, at)
-    if (broken) this.#note(broken, at)
-    return broken === undefined
+    const [subject, issuer] = [this.#all[path.at(-1) ?? 0], this.#all[at]]
+    if (this.#isExhausted || !issuer || !subject?.x509.checkIssued(issuer.x509)) return false
+    const broken = brokenRule(subject, issuer, this.#time)
+    if (broken === undefined) return this.#isSigned(path.at(-1) ?? 0, at)
+    this.refusal ??= `${this.#nameOf(at)} ${broken}`
+    return false
   }
 
-  #brokenSignature(below: number, above: number): PathRule | undefined {
-    const [subject, issuer] = [this.#all[below], this.#all[above]]
-    if (!subject || !issuer) return 'signature'
-    const kind = keyKindOf(issuer.publicKey)
-    if (!kind) return 'key'
-    // Go cannot read a certificate that names two algorithms, a root neither.
-    if (!issuer.algorithm || !subject.algorithm || signerKindOf(subject.algorithm) !== kind) return 'algorithm'
+  #isSigned(below: number, above: number): boolean {
     const pair = `${below} ${above}`
     const known = this.#checked.get(pair)
-    if (known === undefined && this.#checked.size === MAX_SIGNATURES) return 'effort'
-    const isGood = known ?? isSignedBy(subject, issuer)
+    if (known !== undefined) return known
+    const [subject, issuer] = [this.#all[below], this.#all[above]]
+    if (this.#checked.size === MAX_SIGNATURES) this.#giveUp()
+    if (this.#isExhausted || !subject || !issuer) return false
+    const isGood = isSignedBy(subject, issuer)
     this.#checked.set(pair, isGood)
-    return isGood ? undefined : 'signature'
+    if (!isGood) this.refusal ??= `${this.#nameOf(above)} has the right name and another key than the one that signed`
+    return isGood
+  }
+
+  #nameOf(at: number): string {
+    const root = at < this.#chain.length ? undefined : this.#all[at]
+    return root ? `the root with serial ${root.x509.serialNumber.toLowerCase()}` : `element ${at} of the chain`
   }
 
   /** Takes a whole path if it is better than the best. `true` if no other can be better still. */
@@ -151,7 +116,7 @@ class Search {
     const notBefore = Math.max(...all.map(certificate => certificate.notBefore))
     const notAfter = Math.min(...all.map(certificate => certificate.notAfter))
     if (!leaf || notBefore >= notAfter) {
-      this.#note('dates', at)
+      this.refusal ??= 'its certificates are not valid at one time'
       return false
     }
     const usableFrom = Math.max(notBefore, this.#time.now)
@@ -166,64 +131,69 @@ class Search {
     }
     return notAfter === leaf.notAfter && usableFrom === Math.max(leaf.notBefore, this.#time.now)
   }
-
-  /** Keeps the first fault that says something of the issuer, or else the first. */
-  #note(rule: PathRule, at: number): void {
-    const saysMore = !this.refusal || (isMistakenIdentity(this.refusal.rule) && !isMistakenIdentity(rule))
-    if (saysMore || rule === 'effort') this.refusal = { rule, at }
-  }
-
-  #isExhausted(): boolean {
-    return this.refusal?.rule === 'effort'
-  }
-}
-
-const NO_NAME = Buffer.of(0x30, 0)
-
-/** Whether it only says that another certificate of this name is the issuer. */
-function isMistakenIdentity(rule: PathRule): boolean {
-  return rule === 'signature' || rule === 'key-identifier'
 }
 
 /** Every rule but the signature, which costs more than all of them. */
 function brokenRule(
+  subject: Certificate,
   issuer: Certificate,
-  path: readonly Certificate[],
   { now, latestNotBefore }: SearchTime,
-  budget: Budget,
-): PathRule | undefined {
-  const above = issuer.extensions
-  const below = path.at(-1)?.extensions
-  if (!above || !below || !above.hasIssuerNames) return 'extensions'
-  if (!isAuthority(issuer, above.subjectKey, below.authorityKey)) return 'key-identifier'
-  if (!above.isCa) return 'authority'
-  if (above.keyUsage?.keyCertSign === false) return 'key-usage'
-  if (!above.servesTls) return 'extended-key-usage'
-  if (issuer.notBefore > latestNotBefore || issuer.notAfter <= now) return 'dates'
-  // RFC 5280, section 4.2.1.9, would not count a self-issued intermediate; Go counts it.
-  if (path.length - 1 > (above.pathLength ?? Number.POSITIVE_INFINITY)) return 'path-length'
-  const { nameConstraints } = above
-  const isAllowed = path.every(({ attributes, extensions }, index) => {
-    const named = { attributes, names: extensions?.names ?? [] }
-    return !nameConstraints || allows(nameConstraints, named, index === 0, budget)
-  })
-  if (isAllowed) return undefined
-  return budget.comparisons === 0 ? 'effort' : 'name-constraints'
-}
-
-/**
- * The authority key identifier, as far as it says something, is this issuer's (RFC 5280, section 4.2.1.1). Go would take it
- * for a hint, BoringSSL and OpenSSL refuse another issuer.
- */
-function isAuthority(issuer: Certificate, subjectKey: Buffer | undefined, wanted: AuthorityKey | undefined): boolean {
-  const fits = (value: Buffer | undefined, own: Buffer | undefined) => !value || !own || value.equals(own)
-  return fits(wanted?.key, subjectKey) && fits(wanted?.serial, issuer.serial) && fits(wanted?.issuer, issuer.issuer)
+): string | undefined {
+  if (!issuer.isCa || issuer.keyUsage?.keyCertSign === false) return 'is not the certificate of a CA'
+  if (!servesTls(issuer)) return 'has an extended key usage without server and client authentication'
+  if (issuer.notBefore > latestNotBefore || issuer.notAfter <= now) return 'has expired, or is not valid yet'
+  const kind = keyKindOf(issuer)
+  if (kind === undefined) return 'has a key that is not RSA of 2048 to 8192 bits, P-256, P-384, P-521 or Ed25519'
+  const isStrong = STRONG_SIGNATURES.has(subject.x509.signatureAlgorithmOid ?? '')
+  return isStrong ? undefined : 'has signed with a hash other than SHA-256, SHA-384 or SHA-512'
 }
 
 function isSignedBy(subject: Certificate, issuer: Certificate): boolean {
   try {
     return subject.x509.verify(issuer.x509.publicKey)
   } catch {
-    return false // a key that OpenSSL does not know
+    return false // a key of another kind than the signature
+  }
+}
+
+const TLS_USAGES = ['1.3.6.1.5.5.7.3.1', '1.3.6.1.5.5.7.3.2']
+
+/** Whether an extended key usage, if there is one, names both server and client authentication. */
+export function servesTls({ x509 }: Certificate): boolean {
+  return x509.keyUsage === undefined || TLS_USAGES.every(usage => x509.keyUsage.includes(usage))
+}
+
+/** ECDSA, RSA (PKCS#1 and PSS) with SHA-256, SHA-384 and SHA-512; Ed25519. */
+const STRONG_SIGNATURES: ReadonlySet<string> = new Set([
+  ...[2, 3, 4].map(hash => `1.2.840.10045.4.3.${hash}`),
+  ...[10, 11, 12, 13].map(hash => `1.2.840.113549.1.1.${hash}`),
+  '1.3.101.112',
+])
+
+const CURVES: ReadonlySet<string | undefined> = new Set(['prime256v1', 'secp384r1', 'secp521r1'])
+
+/** `undefined` for a key that is weak, costly to verify with, or of another kind. */
+export function keyKindOf({ x509 }: Certificate): 'rsa' | 'ec' | 'ed25519' | undefined {
+  const key = publicKeyOf(x509)
+  const { modulusLength = 0, publicExponent = 0n, namedCurve } = key?.asymmetricKeyDetails ?? {}
+  switch (key?.asymmetricKeyType) {
+    case 'rsa':
+      return modulusLength >= 2_048 && modulusLength <= 8_192 && publicExponent > 1n && publicExponent <= 65_537n
+        ? 'rsa'
+        : undefined
+    case 'ec':
+      return CURVES.has(namedCurve) ? 'ec' : undefined
+    case 'ed25519':
+      return 'ed25519'
+    default:
+      return undefined
+  }
+}
+
+function publicKeyOf(x509: Certificate['x509']): KeyObject | undefined {
+  try {
+    return x509.publicKey
+  } catch {
+    return undefined // one that OpenSSL does not know
   }
 }

@@ -8,9 +8,8 @@ use napi::bindgen_prelude::{ClassInstance, Uint8ArraySlice};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
 
-use super::intermediates::INTERMEDIATES;
-use super::path::{Now, Refusal, find_path};
-use super::preflight::{self, LibraryCertificate};
+use super::path::{Fault, Now, Path, find_path};
+use super::trusted::{Anchor, Trusted};
 use super::{Certificate, private_key};
 use crate::hex;
 
@@ -18,15 +17,9 @@ use crate::hex;
 #[napi]
 pub struct TrustAnchor(Arc<Anchor>);
 
-struct Anchor {
-    certificate: Certificate,
-    library: Option<LibraryCertificate>,
-    fingerprint: String,
-}
-
 #[napi]
 impl TrustAnchor {
-    /// Throws with the code `InvalidArg` if `der` is not a certificate.
+    /// Throws with the code `InvalidArg` if `der` is no certificate that Envoy's library reads.
     #[napi(constructor, catch_unwind)]
     pub fn new(der: &[u8]) -> Result<Self> {
         let certificate = Certificate::parse(der).ok_or_else(|| {
@@ -37,7 +30,6 @@ impl TrustAnchor {
         })?;
         Ok(Self(Arc::new(Anchor {
             fingerprint: sha256_hex(&[der]),
-            library: LibraryCertificate::read(der),
             certificate,
         })))
     }
@@ -137,15 +129,13 @@ struct Numbers {
     path_not_after: f64,
     /// Index of the root that the path ends under.
     anchor: usize,
-    /// Index of the issuer that broke a rule: in the chain, and after that in the anchors.
-    refused_at: usize,
 }
 
 /// What a record says in text, in this order. Absent is empty.
 #[derive(Default)]
 struct Texts {
     serial_number: String,
-    /// The leaf's URI names, a line feed after each. They hold none: see `names::uris`.
+    /// The leaf's URI names, a line feed after each. They hold none: see `Certificate::uris`.
     uris: String,
     /// SHA-256 (hex) of the chain's DER.
     version: String,
@@ -153,41 +143,34 @@ struct Texts {
     chain: String,
     /// Why clients that have these anchors would refuse the path.
     client_refusal: String,
-    /// The rule that an issuer broke.
-    rule: String,
+    /// Why there is no path; empty as well if no issuer was found.
+    refusal: String,
 }
 
 impl Question {
     pub fn facts(&self) -> Vec<u8> {
-        let mut chain = Vec::with_capacity(self.chain.len());
-        for (index, der) in self.chain.iter().enumerate() {
-            let certificate = match index {
-                0 => Certificate::parse(der)
-                    .filter(Certificate::is_readable)
-                    .map(Arc::new),
-                _ => INTERMEDIATES.read(der),
-            };
-            match certificate {
-                Some(certificate) => chain.push(certificate),
-                None => {
-                    let numbers = Numbers {
-                        unreadable: index + 1,
-                        ..Numbers::default()
-                    };
-                    return record(&numbers, &Texts::default());
-                }
-            }
+        match Certificate::parse(&self.chain[0]) {
+            Some(leaf) => self.facts_about(&leaf),
+            None => unreadable(0),
         }
-        self.facts_about(&chain)
     }
 
-    fn facts_about(&self, chain: &[Arc<Certificate>]) -> Vec<u8> {
-        let leaf = &chain[0];
+    fn facts_about(&self, leaf: &Certificate) -> Vec<u8> {
         let uris = leaf.uris();
         let key = self.public_key_der.as_deref();
         let mut numbers = Numbers {
             not_before: leaf.not_before(),
             not_after: leaf.not_after(),
+            flags: flags([
+                uris.is_some(),
+                key.is_some(),
+                key.is_some() && key == leaf.public_key_der().as_deref(),
+                leaf.is_ca(),
+                leaf.serves_tls(),
+                leaf.signs_handshakes(),
+                leaf.claims_to_certify(),
+                leaf.has_tls_key(),
+            ]),
             ..Numbers::default()
         };
         let mut texts = Texts {
@@ -195,63 +178,37 @@ impl Question {
             uris: uris.iter().flatten().flat_map(|uri| [uri, "\n"]).collect(),
             ..Texts::default()
         };
-        let found = self.find_path(chain, &mut numbers, &mut texts);
-        numbers.flags = flags([
-            uris.is_some(),
-            key.is_some(),
-            key == Some(leaf.public_key_der()),
-            leaf.is_ca(),
-            leaf.serves_tls(),
-            leaf.signs_handshakes(),
-            leaf.claims_to_certify(),
-            leaf.has_tls_key(),
-        ]);
-        if let Err(Some(Refusal { rule, at })) = found {
-            texts.rule = rule.code().into();
-            numbers.refused_at = at;
+        let trusted = Trusted::of(&self.anchors).ok_or(Fault::NoPath(None));
+        match trusted.and_then(|it| find_path(leaf, &self.chain[1..], &it, self.now)) {
+            Ok(path) => describe(leaf, path, &mut numbers, &mut texts),
+            Err(Fault::Unreadable(index)) => return unreadable(index + 1),
+            Err(Fault::NoPath(refusal)) => {
+                texts.refusal = refusal.map_or(String::new(), |it| it.reason);
+            }
         }
         record(&numbers, &texts)
     }
+}
 
-    fn find_path(
-        &self,
-        chain: &[Arc<Certificate>],
-        numbers: &mut Numbers,
-        texts: &mut Texts,
-    ) -> std::result::Result<(), Option<Refusal>> {
-        let anchors: Vec<&Certificate> = self.anchors.iter().map(|it| &it.certificate).collect();
-        let path = find_path(chain, &anchors, self.now)?;
-        let certificates: Vec<&Certificate> =
-            path.chain.iter().map(|&index| &*chain[index]).collect();
-        let ders: Vec<&[u8]> = certificates.iter().map(|it| it.der()).collect();
-        texts.chain = certificates
-            .iter()
-            .map(|it| it.pem())
-            .collect::<Option<String>>()
-            .ok_or(None)?;
-        texts.version = sha256_hex(&ders);
-        texts.client_refusal = self
-            .client_refusal(&certificates, path.not_before)
-            .unwrap_or_default();
-        numbers.anchor = path.anchor;
-        (numbers.path_not_before, numbers.path_not_after) = (path.not_before, path.not_after);
-        Ok(())
-    }
+fn unreadable(index: usize) -> Vec<u8> {
+    let numbers = Numbers {
+        unreadable: index + 1,
+        ..Numbers::default()
+    };
+    record(&numbers, &Texts::default())
+}
 
-    /// A path that is not valid yet is judged at its first moment.
-    fn client_refusal(&self, path: &[&Certificate], not_before: f64) -> Option<String> {
-        let roots: Vec<_> = self
-            .anchors
-            .iter()
-            .map(|anchor| preflight::Root {
-                certificate: &anchor.certificate,
-                library: anchor.library.as_ref(),
-                fingerprint: &anchor.fingerprint,
-            })
-            .collect();
-        let seconds = self.now.now.max(not_before) / 1_000.0;
-        preflight::refusal(path, &roots, seconds as i64)
-    }
+fn describe(leaf: &Certificate, path: Path, numbers: &mut Numbers, texts: &mut Texts) {
+    let Path { issuers, .. } = &path;
+    let ders: Vec<&[u8]> = [leaf.der()]
+        .into_iter()
+        .chain(issuers.ders.iter().map(|der| &**der))
+        .collect();
+    texts.version = sha256_hex(&ders);
+    texts.chain = leaf.pem().unwrap_or_default() + &issuers.pem;
+    numbers.anchor = issuers.anchor;
+    (numbers.path_not_before, numbers.path_not_after) = (path.not_before, path.not_after);
+    texts.client_refusal = path.client_refusal.unwrap_or_default();
 }
 
 /// The first is the lowest bit. Whether the URI names are plain, there is a key to compare with, it is the leaf's; then as
@@ -268,7 +225,7 @@ fn record(numbers: &Numbers, texts: &Texts) -> Vec<u8> {
         &texts.version,
         &texts.chain,
         &texts.client_refusal,
-        &texts.rule,
+        &texts.refusal,
     ];
     let numbers = [
         numbers.unreadable as f64,
@@ -278,7 +235,6 @@ fn record(numbers: &Numbers, texts: &Texts) -> Vec<u8> {
         numbers.path_not_before,
         numbers.path_not_after,
         numbers.anchor as f64,
-        numbers.refused_at as f64,
     ];
     let lengths = texts.map(|text| text.len() as f64);
     let head = numbers.into_iter().chain(lengths);
@@ -320,7 +276,7 @@ mod tests {
         question.facts()
     }
 
-    /// Its text is the chain of a good path, or else a rule.
+    /// The end of its text: of the chain of a good path, or of the reason against it.
     fn tail(record: &[u8]) -> &str {
         let start = record.len().saturating_sub(26);
         str::from_utf8(&record[start..]).expect("text")
@@ -335,15 +291,17 @@ mod tests {
         let chain = [leaf.as_slice(), &middle.der];
         let good = facts(chain, &root, SUMMER);
         assert_eq!(tail(&good), "-----END CERTIFICATE-----\n");
-        assert!(tail(&facts(chain, &namesake, SUMMER)).ends_with("signature"));
+        assert!(tail(&facts(chain, &namesake, SUMMER)).ends_with("signature failure"));
         assert!(!tail(&facts(chain, &other, SUMMER)).contains("CERTIFICATE"));
-        assert!(tail(&facts(chain, &root, NEW_YEAR)).ends_with("dates"));
+        assert!(tail(&facts(chain, &root, NEW_YEAR)).ends_with("has expired"));
         assert_eq!(facts(chain, &root, SUMMER), good);
         // Another leaf below it, and one that it did not sign.
         let next = middle.leaf(&[2]);
         let found = facts([&next, &middle.der], &root, SUMMER);
         assert_eq!(tail(&found), "-----END CERTIFICATE-----\n");
         let stranger = Issuer::new("middle", Some(&root)).leaf(&[3]);
-        assert!(tail(&facts([&stranger, &middle.der], &root, SUMMER)).ends_with("signature"));
+        assert!(
+            tail(&facts([&stranger, &middle.der], &root, SUMMER)).ends_with("signature failure")
+        );
     }
 }

@@ -100,11 +100,6 @@ fn paths_hold() {
 }
 
 #[test]
-fn verdicts_of_the_library_hold() {
-    hold("preflight");
-}
-
-#[test]
 fn private_keys_in_der_hold() {
     hold("private-key-der");
 }

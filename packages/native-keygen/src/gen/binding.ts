@@ -39,7 +39,7 @@ export declare class JobQueue {
 
 /** A root, read once. */
 export declare class TrustAnchor {
-  /** Throws with the code `InvalidArg` if `der` is not a certificate. */
+  /** Throws with the code `InvalidArg` if `der` is no certificate that Envoy's library reads. */
   constructor(der: Uint8Array)
   /** SHA-256 (hex) of its DER. */
   get fingerprint(): string

@@ -8,8 +8,10 @@ export interface Case {
   readonly chain: readonly Buffer[]
   readonly roots?: readonly Buffer[]
   readonly key?: Expectation['key']
-  /** The reason of the refusal; absent: both accept. */
+  /** The reason of the refusal; absent: both verifiers accept. */
   readonly refused?: RegExp
+  /** Whether only the addon looks at what is wrong: constraints, path lengths, critical extensions. */
+  readonly byAddonAlone?: boolean
 }
 
 export function expectationOf({ roots = [root.der], key }: Pick<Case, 'roots' | 'key'>): Expectation {
@@ -24,8 +26,13 @@ export function expectationOf({ roots = [root.der], key }: Pick<Case, 'roots' | 
 /** The refusal of a chain without a path to a known root. */
 export const NO_PATH = /does not lead to any of the \d known roots/
 
-/** A leaf below an intermediate with these extensions more, and what is wrong with that. */
-export function belowMiddle(extensions: readonly Buffer[], refused?: RegExp, parts: Overrides = {}): Case {
+/** A leaf below an intermediate with these extensions more. */
+export function belowMiddle(extensions: readonly Buffer[], parts: Overrides = {}): Case {
   const issuer = makeIssuer('middle', { parent: root, extensions: [...CA_EXTENSIONS, ...extensions] })
-  return { chain: [leaf(issuer, parts), issuer.der], ...(refused && { refused }) }
+  return { chain: [leaf(issuer, parts), issuer.der] }
+}
+
+/** A chain that the addon alone refuses. */
+export function refusedByAddon(answer: Case, refused: RegExp): Case {
+  return { ...answer, refused, byAddonAlone: true }
 }

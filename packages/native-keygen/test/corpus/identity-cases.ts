@@ -35,16 +35,18 @@ export function identityCases(): Record<string, Case> {
     'a user principal name beside it': {
       chain: chain(der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, 'web@example.com'))), own),
     },
-    'a DNS name that reads as two names': { chain: chain(forge.dns(`x, URI:${identity}`)), refused: SAN_CHARACTERS },
-    'the same beside the real one': { chain: chain(own, forge.dns('x, URI:spiffe://a/b')), refused: SAN_CHARACTERS },
-    'a DNS name that quotes': { chain: chain(own, forge.dns('x"y')), refused: SAN_CHARACTERS },
+    'a DNS name that reads as two names': {
+      chain: chain(forge.dns(`x, URI:${identity}`)),
+      refused: /carries 0 URI names/,
+    },
+    'the same beside the real one': { chain: chain(own, forge.dns('x, URI:spiffe://a/b')) },
+    'a DNS name that quotes': { chain: chain(own, forge.dns('x"y')) },
     'a principal name that reads as two names': {
-      chain: chain(der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, `x, URI:${identity}`))), own),
-      refused: SAN_CHARACTERS,
+      chain: chain(der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, `x, URI:${identity}`)))),
+      refused: /carries 0 URI names/,
     },
     'a directory name of two parts beside it': {
       chain: chain(own, der(0xa4, sequence(...['a', 'b'].map(text => forge.name(text).subarray(2))))),
-      refused: SAN_CHARACTERS,
     },
   }
 }

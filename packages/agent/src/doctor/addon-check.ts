@@ -1,0 +1,8 @@
+/** What an installation without the native addon lacks. */
+import { LESS_STRICT } from '../runtime/process-setup.ts'
+import { type Finding, warning } from './finding.ts'
+
+export function addonFindings(): readonly Finding[] {
+  if (LESS_STRICT === undefined) return []
+  return [warning('addon', 'livery', LESS_STRICT, 'Install or build the addon (npm run native)')]
+}
