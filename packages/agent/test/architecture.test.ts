@@ -61,6 +61,7 @@ test('every client of HTTP/1.1 bounds what a server sends before its answer', ()
   assert.deepEqual(clients.toSorted(), [
     'packages/agent/src/commands/admin-client.ts',
     'packages/ca-plugins/src/transport/http-pool.ts',
+    'packages/ca-plugins/src/transport/http-proxy.ts',
   ])
   for (const path of clients) assert.match(readFileSync(join(root, path), 'utf8'), /boundInterimAnswers\(/, path)
 })

@@ -104,6 +104,7 @@ test('TLS is spoken with the CA, through the proxy, and not with the proxy', asy
 
 for (const [what, code, start] of [
   ['that refuses', /HTTP status 407/, (t: TestContext) => startProxy(t, 0, 407)],
+  ['that says that its answer comes later', /HTTP status 103/, (t: TestContext) => startProxy(t, 0, 103)],
   ['that nobody runs', /ECONNREFUSED/, async () => ({ url: 'http://user:hunter2@127.0.0.1:1' })],
 ] as const)
   test(`a proxy ${what} is named, without its password`, async t => {

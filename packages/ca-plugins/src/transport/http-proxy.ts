@@ -4,6 +4,7 @@ import { BlockList, isIP, type Socket } from 'node:net'
 import { hideUserinfo } from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
 import { formatHostPort, type HostPort, isLoopback } from './host-port.ts'
+import { boundInterimAnswers } from './interim-answers.ts'
 
 /** As gRPC's clients have them, in the order in which they count; programs on HTTP write some in capitals. */
 const PROXIES = ['grpc_proxy', 'https_proxy', 'HTTPS_PROXY', 'http_proxy']
@@ -29,7 +30,7 @@ export async function openTunnel(socket: Socket, proxy: Proxy, target: HostPort)
   const path = formatHostPort(target)
   const through = `through the proxy ${formatHostPort(proxy)}`
   const headers = { host: path, ...(proxy.authorization && { 'proxy-authorization': proxy.authorization }) }
-  httpRequest({ method: 'CONNECT', path, headers, createConnection: () => socket })
+  boundInterimAnswers(httpRequest({ method: 'CONNECT', path, headers, createConnection: () => socket }))
     .once('connect', ({ statusCode = 0 }, _, head) => {
       // The server can have spoken already.
       if (head.length > 0) socket.unshift(head)
