@@ -262,7 +262,7 @@ const crowded = (curve: string) => makeIssuer('crowd', { key: corpus.ecKey(curve
 for (const [what, crowd] of Object.entries(CROWDS)) {
   for (const [who, verifier] of Object.entries({ natively: native, 'by Node': nodeCertificateVerifier })) {
     // Only the addon looks at name constraints.
-    if (what.includes('constrain names') && who === 'by Node') continue
+    if (what.includes('constrain names') && verifier === nodeCertificateVerifier) continue
     test(`${what}: refused ${who} within 50 ms of CPU time`, () => {
       const answer = crowd()
       const chain = answer.chain.map(der => derToPem(der, 'CERTIFICATE'))
