@@ -8,8 +8,7 @@ use aws_lc_rs::encoding::{AsDer, EcPrivateKeyRfc5915Der, PublicKeyX509Der};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1,
-    ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, KeyPair, UnparsedPublicKey,
+    ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P384_SHA384_ASN1_SIGNING, EcdsaKeyPair, KeyPair,
 };
 use pem_rfc7468::LineEnding;
 use zeroize::Zeroizing;
@@ -185,23 +184,12 @@ impl PrivateKey {
         }
     }
 
-    /// Verified with the public key before it leaves.
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, KeyError> {
         match self {
-            Self::Ecdsa(key) => {
-                let signature = key
-                    .sign(&SystemRandom::new(), message)
-                    .map_err(|Unspecified| KeyError::Library("sign the request"))?;
-                let algorithm = if key.algorithm() == &ECDSA_P384_SHA384_ASN1_SIGNING {
-                    &ECDSA_P384_SHA384_ASN1
-                } else {
-                    &ECDSA_P256_SHA256_ASN1
-                };
-                UnparsedPublicKey::new(algorithm, key.public_key().as_ref())
-                    .verify(message, signature.as_ref())
-                    .map_err(|Unspecified| KeyError::Library("verify the request"))?;
-                Ok(signature.as_ref().to_vec())
-            }
+            Self::Ecdsa(key) => key
+                .sign(&SystemRandom::new(), message)
+                .map(|signature| signature.as_ref().to_vec())
+                .map_err(|Unspecified| KeyError::Library("sign the request")),
             Self::Rsa(key) => key.sign(message),
         }
     }
