@@ -48,7 +48,7 @@ test('in an emptyDir an agent that is not root makes a folder for itself where t
   const agent = await pod.start({ sharedFolders: ['emptyDir'], sockets, store: { directory: 'emptyDir/state' } })
   await agent.admin()
   for (const [name, mode] of [
-    ['sds', 0o750],
+    ['sds', 0o751],
     ['state', 0o700],
   ] as const) {
     const made = await stat(join(pod.emptyDir, name))
