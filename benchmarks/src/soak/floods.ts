@@ -13,7 +13,7 @@ interface FloodPlan {
   readonly uid: number
 }
 
-export const FLOOD_BYTES = 25_000_000
+const FLOOD_BYTES = 25_000_000
 const CONNECTIONS = [8, 128, 400]
 const FIRST_UID = 61_000
 /** The client reports once a second, and the last answers of a flood arrive with the next report. */

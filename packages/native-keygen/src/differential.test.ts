@@ -12,7 +12,8 @@ import {
   splitCertificates,
   type VerifiedChain,
 } from '@livery/core'
-import { type GeneratedChain, generateChain, VARIATIONS } from '../test/chain-generator.ts'
+import { type GeneratedChain, generateChain } from '../test/chain-generator.ts'
+import { VARIATIONS } from '../test/chain-variations.ts'
 import { now } from '../test/corpus/certificates.ts'
 import { askEnvoy, askGo, askOpenSsl, noEnvoy, type Question } from '../test/peer-verdicts.ts'
 import { verdictOf } from '../test/verdict.ts'

@@ -1,4 +1,4 @@
-/** In the process of a plugin: a CA plugin's client, answering the agent, and the context of the plugin, which asks the agent. */
+/** Runs in a plugin's process: the client of a CA plugin, which answers the agent, and its context, which asks the agent. */
 import {
   type CAClient,
   type CAContext,

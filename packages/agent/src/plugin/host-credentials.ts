@@ -1,4 +1,4 @@
-/** In the process of a plugin: a source of credentials, answering the agent. */
+/** Runs in a plugin's process: a source of credentials, which answers the agent. */
 import {
   type ConfigOf,
   type CredentialPlugin,

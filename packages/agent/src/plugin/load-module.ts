@@ -1,4 +1,4 @@
-/** In the process of a plugin: loads its module, and looks at what it exports. */
+/** Runs in a plugin's process: loads the module, and looks at what it exports. */
 import { registerHooks } from 'node:module'
 import type { CAPlugin, CredentialPlugin, PluginKind } from '@livery/core/plugin'
 import { Fault } from '../schema/fault.ts'

@@ -1,4 +1,4 @@
-/** In the process of a plugin: whether what a module exports is a plugin, field by field, and what of it is data. */
+/** Runs in a plugin's process: checks field by field that a module exports a plugin, and takes the data of it. */
 import {
   CA_PLUGIN_API_VERSION,
   type CAPlugin,

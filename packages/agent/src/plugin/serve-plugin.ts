@@ -1,4 +1,4 @@
-/** In the process of a plugin: answers the agent for the module. */
+/** Runs in a plugin's process: answers the agent for the module. */
 
 import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'

@@ -149,6 +149,7 @@ export class ServedCertificate {
       this.#serve(spare)
       return
     }
+    this.discardSpare()
     const expired = this.#current
     this.#stopLooking()
     this.#current = undefined
