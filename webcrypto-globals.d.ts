@@ -13,4 +13,5 @@ declare global {
   type EcKeyImportParams = webcrypto.EcKeyImportParams
   type KeyUsage = webcrypto.KeyUsage
   type RsaHashedImportParams = webcrypto.RsaHashedImportParams
+  type RsaHashedKeyGenParams = webcrypto.RsaHashedKeyGenParams
 }

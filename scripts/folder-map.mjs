@@ -1,6 +1,6 @@
 // The map of folders in ARCHITECTURE.md: compares it with the sources, or with --write draws it again. Names and arrows come from the
 // folders and their imports, the descriptions from the map. `node scripts/folder-map.mjs [--write] [ROOT]`, exit code 1 for a wrong map.
-import { globSync, readFileSync, writeFileSync } from 'node:fs'
+import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
@@ -86,6 +86,7 @@ function missing() {
 function foldersOf(name) {
   const cwd = join(root, 'packages', name)
   return globSync(['src/*/', 'rust/*/'], { cwd })
+    .filter(path => readdirSync(join(cwd, path)).length > 0) // git keeps no empty folder
     .map(path => relative('src', path).replace(/^\.\.\//, ''))
     .filter(folder => folder !== 'gen')
     .sort()

@@ -4,7 +4,7 @@
  */
 import { systemErrorCode } from '@livery/core'
 import 'reflect-metadata'
-import { createPrivateKey, randomBytes, webcrypto, X509Certificate } from 'node:crypto'
+import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
 import { link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { preparePrivateFolder, readPrivateFile, StoreError, splitCertificates } from '@livery/core'
@@ -158,7 +158,7 @@ export class AuthorityDirectory {
     const key = this.#attempt(`the private key of its ${role}`, () => createPrivateKey(stored.privateKey))
     if (!certificate.checkPrivateKey(key))
       throw this.#broken(`the key of its ${role} does not belong to the certificate`)
-    const imported = await webcrypto.subtle.importKey(
+    const imported = await crypto.subtle.importKey(
       'pkcs8',
       key.export({ type: 'pkcs8', format: 'der' }),
       certificate.publicKey.asymmetricKeyType === 'ec'

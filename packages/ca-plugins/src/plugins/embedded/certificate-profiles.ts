@@ -3,21 +3,21 @@
  * https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md
  */
 import 'reflect-metadata'
-import { createHash, KeyObject, randomBytes, sign, webcrypto } from 'node:crypto'
+import { createHash, KeyObject, randomBytes, sign } from 'node:crypto'
 import { promisify } from 'node:util'
 import { derToPem, type KeyType, type SpiffeId } from '@livery/core'
 import * as x509 from '@peculiar/x509'
 import { bitString, element, extension, integer, objectIdentifier, octetString, sequence, time } from './der.ts'
 import type { ServerNames } from './server-names.ts'
 
-x509.cryptoProvider.set(webcrypto)
+x509.cryptoProvider.set(crypto)
 
 /** A CA certificate together with its private key, ready to sign. */
 export interface Issuer {
   /** Newline at the end. */
   readonly pem: string
   readonly certificate: x509.X509Certificate
-  readonly key: webcrypto.CryptoKey
+  readonly key: CryptoKey
   readonly authorityKeyIdentifier: x509.Extension
   /** The part that is the same in every leaf that it issues, as DER. */
   readonly leafParts: {
@@ -34,7 +34,7 @@ export interface Validity {
   readonly notAfter: number
 }
 
-const KEY_ALGORITHMS: Readonly<Record<KeyType, webcrypto.EcKeyGenParams | webcrypto.RsaHashedKeyGenParams>> = {
+const KEY_ALGORITHMS: Readonly<Record<KeyType, EcKeyGenParams | RsaHashedKeyGenParams>> = {
   'ecdsa-p256': { name: 'ECDSA', namedCurve: 'P-256' },
   'ecdsa-p384': { name: 'ECDSA', namedCurve: 'P-384' },
   'rsa-2048': rsa(2048),
@@ -120,7 +120,7 @@ export function createServerCertificate(
 }
 
 /** The issuer of a certificate and key that were made before. */
-export async function toIssuer(certificate: x509.X509Certificate, key: webcrypto.CryptoKey): Promise<Issuer> {
+export async function toIssuer(certificate: x509.X509Certificate, key: CryptoKey): Promise<Issuer> {
   const authorityKeyIdentifier = await x509.AuthorityKeyIdentifierExtension.create(certificate.publicKey)
   return {
     pem: `${certificate.toString('pem').trimEnd()}\n`,
@@ -136,18 +136,18 @@ export async function toIssuer(certificate: x509.X509Certificate, key: webcrypto
   }
 }
 
-export async function generateKeys(keyType: KeyType): Promise<webcrypto.CryptoKeyPair> {
+export async function generateKeys(keyType: KeyType): Promise<CryptoKeyPair> {
   // Extractable, so that the CA can be kept in a directory.
-  return webcrypto.subtle.generateKey(KEY_ALGORITHMS[keyType], true, ['sign', 'verify'])
+  return crypto.subtle.generateKey(KEY_ALGORITHMS[keyType], true, ['sign', 'verify'])
 }
 
 /** SPKI, DER. */
-export async function publicKeyOf(keys: webcrypto.CryptoKeyPair): Promise<Uint8Array> {
-  return new Uint8Array(await webcrypto.subtle.exportKey('spki', keys.publicKey))
+export async function publicKeyOf(keys: CryptoKeyPair): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.exportKey('spki', keys.publicKey))
 }
 
 /** PKCS#8 PEM. */
-export function exportPrivateKey(key: webcrypto.CryptoKey): string {
+export function exportPrivateKey(key: CryptoKey): string {
   return KeyObject.from(key).export({ type: 'pkcs8', format: 'pem' }).toString()
 }
 
@@ -225,6 +225,6 @@ function serialNumber(): string {
   return bytes.toString('hex')
 }
 
-function rsa(modulusLength: number): webcrypto.RsaHashedKeyGenParams {
+function rsa(modulusLength: number): RsaHashedKeyGenParams {
   return { name: 'RSASSA-PKCS1-v1_5', modulusLength, publicExponent: new Uint8Array([1, 0, 1]), hash: 'SHA-256' }
 }
