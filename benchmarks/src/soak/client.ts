@@ -2,8 +2,7 @@
 import * as grpc from '@grpc/grpc-js'
 import { nodeCertificateVerifier } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import { AnswerTimes } from './answer-times.ts'
-import { discoveryRequest, readResponse } from './discovery-messages.ts'
+import { discoveryRequest, METHOD, readResponse } from './discovery-messages.ts'
 import { SecretWatch, type WatchReport } from './secret-watch.ts'
 
 export interface ClientOrder {
@@ -15,28 +14,19 @@ export interface ClientOrder {
 /** Once a second. */
 export interface ClientReport extends WatchReport {
   readonly cpuSeconds: number
-  /** Of requests on an open stream, milliseconds. */
-  readonly answerTimes: readonly number[]
 }
 
 const ROOTS = 'ROOTCA'
 const REPORT_EVERY_MS = 1_000
-const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
 const watch = new SecretWatch(nativeCertificateVerifier ?? nodeCertificateVerifier)
 
 process.once('disconnect', () => process.exit())
 process.once('message', (order: ClientOrder) => {
-  const [first = ROOTS] = order.names
-  const times = new AnswerTimes(connect(order.socket).makeBidiStreamRequest(METHOD, same, same), first)
   setInterval(() => {
     const now = Date.now()
     watch.scan(now)
     const { user, system } = process.cpuUsage()
-    process.send?.({
-      ...watch.report(now),
-      cpuSeconds: (user + system) / 1e6,
-      answerTimes: times.take(),
-    } satisfies ClientReport)
+    process.send?.({ ...watch.report(now), cpuSeconds: (user + system) / 1e6 } satisfies ClientReport)
   }, REPORT_EVERY_MS)
   for (let index = 0; index < order.connections; index++) openConnection(order, index)
 })

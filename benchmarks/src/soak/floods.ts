@@ -19,6 +19,7 @@ const FIRST_UID = 61_000
 /** The client reports once a second, and the last answers of a flood arrive with the next report. */
 const EACH_MS = 2_000
 const PAUSE_MS = 1_200
+const AT_PEACE_MS = 60_000
 
 export const FLOOD_PLANS: readonly FloodPlan[] = CONNECTIONS.flatMap(connections =>
   FLOODS.map(({ name }) => ({ flood: name, connections })),
@@ -28,13 +29,21 @@ export function describeFlood({ flood, connections }: FloodPlan): string {
   return `${flood}, ${connections} connections`
 }
 
-/** Resolves with the growth of the agent's resident memory: the highest during the flood over the one before it, MB. */
+/** The highest resident memory of the agent while nobody floods, MB: its heap fills and empties about once in 40 seconds. */
+export async function highestAtPeace({ pid }: { readonly pid: number }): Promise<number> {
+  await forgetHighest(pid)
+  await sleep(AT_PEACE_MS)
+  return await memoryMB(pid, 'VmHWM')
+}
+
+/** Resolves with the growth of the agent's resident memory: the highest during the flood over the one before it or at peace, MB. */
 export async function floodAgent(
   agent: { readonly pid: number; readonly socket: string },
   { uid, flood, connections }: FloodPlan,
+  atPeaceMB: number,
 ): Promise<number> {
-  await writeFile(`/proc/${agent.pid}/clear_refs`, '5')
-  const before = await memoryMB(agent.pid, 'VmRSS')
+  await forgetHighest(agent.pid)
+  const before = Math.max(atPeaceMB, await memoryMB(agent.pid, 'VmRSS'))
   const flooder = fork(new URL('flooder.ts', import.meta.url), { execArgv: process.execArgv })
   flooder.send({ socket: agent.socket, uid, flood, connections, bytes: FLOOD_BYTES } satisfies FloodOrder)
   await once(flooder, 'message')
@@ -43,7 +52,12 @@ export async function floodAgent(
   flooder.kill('SIGKILL')
   await ended
   await sleep(PAUSE_MS)
-  return (await memoryMB(agent.pid, 'VmHWM')) - before
+  return Math.max(0, (await memoryMB(agent.pid, 'VmHWM')) - before)
+}
+
+/** proc_pid_clear_refs(5). */
+async function forgetHighest(pid: number): Promise<void> {
+  await writeFile(`/proc/${pid}/clear_refs`, '5')
 }
 
 /** A field of proc_pid_status(5). */

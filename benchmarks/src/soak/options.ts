@@ -23,7 +23,7 @@ Runs the agent with a CA in another process and short-lived certificates, and lo
 with 1 if one was bad, late or missing, if renewals came in bursts, or if memory grew. Results go to results/soak.json in
 .cache/benchmarks, plots to plots/soak-*.svg there; with --attack to soak-attack.json and soak-attack-*.svg.
 
-  --identities <n>     identities, each with a stream of its own (default: 10000)
+  --identities <n>     identities, each with a stream of its own (default: 10000, with --attack 1000)
   --ttl <duration>     lifetime of a certificate (default: 60s)
   --minutes <n>        how long, once all have a certificate (default: 30)
   --connections <n>    connections that the streams are spread over (default: 100)
@@ -41,7 +41,7 @@ export function parseOptions(args: readonly string[]): SoakOptions | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   if (values.help) return undefined
   return {
-    identities: count('identities', values.identities, 20_000),
+    identities: count('identities', values.identities ?? (values.attack ? '1000' : '10000'), 20_000),
     ttlMs: atLeast('ttl', values.ttl, 5_000),
     forMs: count('minutes', values.minutes, 100_000) * 60_000,
     connections: count('connections', values.connections, 10_000),
@@ -53,7 +53,7 @@ export function parseOptions(args: readonly string[]): SoakOptions | undefined {
 }
 
 const OPTIONS = {
-  identities: { type: 'string', default: '10000' },
+  identities: { type: 'string' },
   ttl: { type: 'string', default: '60s' },
   minutes: { type: 'string', default: '30' },
   connections: { type: 'string', default: '100' },

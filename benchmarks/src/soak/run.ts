@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Workdir } from '../peers/workdir.ts'
 import type { AttackOrder, AttackReport } from './attacker.ts'
 import type { ClientOrder, ClientReport } from './client.ts'
-import { describeFlood, FLOOD_PLANS, floodAgent } from './floods.ts'
+import { describeFlood, FLOOD_PLANS, floodAgent, highestAtPeace } from './floods.ts'
 import type { SoakOptions } from './options.ts'
 import {
   type AgentProcess,
@@ -17,12 +17,14 @@ import {
   usageOf,
 } from './processes.ts'
 import type { FloodSummary, Observed, Sample } from './verdict.ts'
+import type { VictimOrder, VictimReport } from './victim.ts'
 
 const SAMPLE_EVERY_MS = 10_000
 /** A machine that has other things to do needs a while for ten thousand certificates. */
 const ALL_SERVED_WITHIN_MS = 300_000
 const MOST_FAILURES_KEPT = 20
 const EACH_ATTACK_MS = 15_000
+const PEACE = 'no flood'
 
 /** `say` hears a line of progress now and then. */
 export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Observed> {
@@ -30,13 +32,12 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   const ca = await startCA(workdir, options)
   const agent = await startAgent(workdir, ca, options)
   const startedAt = performance.now()
+  const names = identityNames(options.identities)
   const client = fork(new URL('client.ts', import.meta.url), { execArgv: process.execArgv })
-  using gathered = new Gathered(client, options)
-  client.send({
-    socket: agent.socket,
-    names: identityNames(options.identities),
-    connections: options.connections,
-  } satisfies ClientOrder)
+  const victim = fork(new URL('victim.ts', import.meta.url), { execArgv: process.execArgv })
+  using gathered = new Gathered(client, victim, options)
+  client.send({ socket: agent.socket, names, connections: options.connections } satisfies ClientOrder)
+  victim.send({ socket: agent.socket, name: names[0] ?? '' } satisfies VictimOrder)
   say(`agent ${agent.pid}, CA ${ca.pid}, client ${client.pid}`)
 
   const allServed = await gathered.waitForAll()
@@ -74,7 +75,7 @@ class Attacker implements Disposable {
   }
 }
 
-/** The reports of the client so far. */
+/** The reports of the client and of the victim so far. */
 class Gathered implements Disposable {
   allServedAfterS: number | undefined
   readonly samples: Sample[] = []
@@ -84,7 +85,7 @@ class Gathered implements Disposable {
   /** Milliseconds, by attack. */
   readonly #answerTimes = new Map<string, number[]>()
   readonly #floods: FloodSummary[] = []
-  readonly #client: ChildProcess
+  readonly #children: readonly ChildProcess[]
   readonly #options: SoakOptions
   readonly #failures: string[] = []
   #ended: string | undefined
@@ -92,13 +93,15 @@ class Gathered implements Disposable {
   #leastLeftMs: number | undefined
   #wake: () => void = () => {}
 
-  constructor(client: ChildProcess, options: SoakOptions) {
-    this.#client = client
+  constructor(client: ChildProcess, victim: ChildProcess, options: SoakOptions) {
+    this.#children = [client, victim]
     this.#options = options
     client.on('message', (report: ClientReport) => this.#take(report))
-    client.once('exit', code => {
-      this.fail(`the client ended with exit code ${code}`)
+    client.once('exit', code => this.fail(`the client ended with exit code ${code}`))
+    victim.on('message', ({ answerTimes }: VictimReport) => {
+      if (this.attack !== undefined) this.#keepAnswerTimes(this.attack, answerTimes)
     })
+    victim.once('exit', code => this.fail(`the victim ended with exit code ${code}`))
   }
 
   get client(): { readonly seen: number; readonly failureCount: number; readonly cpuSeconds: number } {
@@ -122,11 +125,15 @@ class Gathered implements Disposable {
   }
 
   async flood(agent: AgentProcess, say: (line: string) => void): Promise<void> {
+    this.attack = PEACE
+    const atPeaceMB = await highestAtPeace(agent)
+    const atPeace = this.#answersUnder(PEACE)
+    say(`no flood: longest answer ${atPeace?.mostMs.toFixed(0)} ms, at most ${atPeaceMB.toFixed(0)} MB`)
     for (const plan of FLOOD_PLANS) {
       const name = describeFlood(plan)
       this.attack = name
-      const grownMB = await floodAgent(agent, plan)
-      const answered = summarize(this.#answerTimes).find(({ attack }) => attack === name)
+      const grownMB = await floodAgent(agent, plan, atPeaceMB)
+      const answered = this.#answersUnder(name)
       if (answered) this.#floods.push({ ...answered, grownMB })
       else this.fail(`under the flood ${name} there was no answer`)
       say(`flood: ${name}: longest answer ${answered?.mostMs.toFixed(0)} ms, ${grownMB.toFixed(0)} MB`)
@@ -159,8 +166,14 @@ class Gathered implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#client.removeAllListeners()
-    this.#client.kill()
+    for (const child of this.#children) {
+      child.removeAllListeners()
+      child.kill()
+    }
+  }
+
+  #answersUnder(name: string): Observed['answers'][number] | undefined {
+    return summarize(this.#answerTimes).find(({ attack }) => attack === name)
   }
 
   #keepAnswerTimes(attack: string, times: readonly number[]): void {
@@ -175,7 +188,6 @@ class Gathered implements Disposable {
     if (report.leastLeftMs !== undefined)
       this.#leastLeftMs = Math.min(report.leastLeftMs, this.#leastLeftMs ?? report.leastLeftMs)
     this.#failures.push(...report.failures.slice(0, MOST_FAILURES_KEPT - this.#failures.length))
-    if (this.attack !== undefined) this.#keepAnswerTimes(this.attack, report.answerTimes)
     this.#wake()
   }
 }

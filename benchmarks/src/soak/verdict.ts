@@ -22,7 +22,7 @@ export interface AnswerSummary {
 
 /** What one flood of 25 MB by one caller did to the agent and to another caller. */
 export interface FloodSummary extends AnswerSummary {
-  /** The highest resident memory over the one before, MB. */
+  /** The highest resident memory over the highest without a flood, MB. */
   readonly grownMB: number
 }
 

@@ -1,0 +1,50 @@
+/**
+ * How long a workload waits for an answer on a stream that is open: asked every 50 ms, answer by answer. A process of its own:
+ * the client stands still for tenths of a second while it verifies the secrets of thousands, and that is not the agent's time.
+ */
+import * as grpc from '@grpc/grpc-js'
+import { discoveryRequest, METHOD, readResponse } from './discovery-messages.ts'
+
+export interface VictimOrder {
+  readonly socket: string
+  readonly name: string
+}
+
+/** Once a second. */
+export interface VictimReport {
+  /** Milliseconds, one for each answer. */
+  readonly answerTimes: readonly number[]
+}
+
+const ASK_EVERY_MS = 50
+const REPORT_EVERY_MS = 1_000
+
+process.once('disconnect', () => process.exit())
+process.once('message', ({ socket, name }: VictimOrder) => {
+  const client = new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure())
+  const stream = client.makeBidiStreamRequest(
+    METHOD,
+    (bytes: Buffer) => bytes,
+    (bytes: Buffer) => bytes,
+  )
+  let times: number[] = []
+  /** Times count from the first answer on. */
+  let askedAt: number | undefined
+  stream.on('data', (bytes: Buffer) => {
+    const { version, nonce, secrets } = readResponse(bytes)
+    stream.write(discoveryRequest(name, { version, nonce }))
+    if (askedAt === undefined || secrets.length === 0) return
+    times.push(performance.now() - askedAt)
+    askedAt = undefined
+  })
+  setInterval(() => {
+    // One that waits for its answer is not asked twice.
+    if (askedAt !== undefined) return
+    askedAt = performance.now()
+    stream.write(discoveryRequest(name))
+  }, ASK_EVERY_MS)
+  setInterval(() => {
+    process.send?.({ answerTimes: times } satisfies VictimReport)
+    times = []
+  }, REPORT_EVERY_MS)
+})
