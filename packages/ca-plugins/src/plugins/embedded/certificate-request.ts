@@ -65,8 +65,7 @@ export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
   const request = parse(csr)
   const kind = KEYS.get(request.keyAlgorithm)
   if (kind === undefined) throw invalid('its key is neither RSA nor ECDSA on P-256 or P-384')
-  const key = readKey(request.publicKey)
-  if (kind === 'rsa') checkRsaKey(key, request.publicKey)
+  if (kind === 'rsa') checkRsaKey(readKey(request.publicKey), request.publicKey)
   else if (request.keyBits[0] !== UNCOMPRESSED)
     throw invalid('its key is a point in compressed or hybrid form, not uncompressed')
   const hash = SIGNATURES[kind].get(request.algorithm)
@@ -74,7 +73,10 @@ export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
     throw invalid(
       'its signature algorithm is neither ECDSA nor RSA with a hash that this CA knows, or not that of its key',
     )
-  if (!(await isSigned(request, { kind, key, hash }))) throw invalid('its signature is not by the key that it holds')
+  if (!(await isSigned(request, kind, hash))) {
+    readKey(request.publicKey) // says so if the key is at fault
+    throw invalid('its signature is not by the key that it holds')
+  }
   return request.publicKey
 }
 
@@ -138,11 +140,12 @@ function checkRsaKey(key: KeyObject, publicKey: Buffer): void {
     throw invalid('its key has another encoding than DER gives it')
 }
 
-/** ECDSA takes less time than waking a thread for it; a long RSA key takes more. */
-async function isSigned(
-  { signed, signature }: Request,
-  { kind, key, hash }: { readonly kind: KeyKind; readonly key: KeyObject; readonly hash: string },
-): Promise<boolean> {
+/**
+ * ECDSA takes less time than waking a thread for it; a long RSA key takes more. The key goes as DER: a `KeyObject` that serves once
+ * costs a tenth of the verification.
+ */
+async function isSigned({ signed, publicKey, signature }: Request, kind: KeyKind, hash: string): Promise<boolean> {
+  const key = { key: publicKey, format: 'der', type: 'spki' } as const
   try {
     return kind === 'ec' ? verify(hash, signed, key, signature) : await verifyAsync(hash, signed, key, signature)
   } catch {
