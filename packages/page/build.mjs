@@ -52,9 +52,9 @@ function place(name, contents) {
   renameSync(partial, join(out, name))
 }
 
-/** `observe` of the agent has how times are written. */
+/** With all sources of the agent, of which the page takes some. */
 function inputs() {
-  const folders = [source, join(root, 'packages', 'agent', 'src', 'observe')]
+  const folders = [source, join(root, 'packages', 'agent', 'src')]
   return [...folders.flatMap(filesBelow), fileURLToPath(import.meta.url), join(root, 'package-lock.json')].sort()
 }
 

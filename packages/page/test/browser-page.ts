@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
 const PROGRAM = process.env['CHROMIUM'] ?? '/usr/bin/chromium'
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -37,11 +37,11 @@ export class BrowserPage implements AsyncDisposable {
   }
 
   /** Opens the page of the admin endpoint at `admin`, and waits until it shows the agent's state. */
-  static async open(admin: string, colorScheme: 'light' | 'dark' = 'light'): Promise<BrowserPage> {
+  static async open(admin: string, options: BrowserContextOptions = {}): Promise<BrowserPage> {
     // As root, Chromium has no sandbox.
     const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
     const browser = await chromium.launch({ executablePath: PROGRAM, args, timeout: WAIT_MS })
-    const page = await browser.newPage({ colorScheme, viewport: { width: 1_280, height: 800 } })
+    const page = await browser.newPage({ colorScheme: 'light', viewport: { width: 1_280, height: 800 }, ...options })
     page.setDefaultTimeout(WAIT_MS)
     const opened = new BrowserPage(browser, page)
     await page.goto(`http://${admin}/`)

@@ -1,91 +1,18 @@
 /** The page in a real browser, of a real agent: what fails is seen at once, with its reason and its remedy; live, by keys, in both themes. */
 import assert from 'node:assert/strict'
-import { unlink, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
+import type { Locator } from 'playwright-core'
 import { LiveryProcess, makeDirectory } from '../../agent/test/livery-process.ts'
-import { writePluginModule } from '../../agent/test/plugin-module.ts'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
-
-const GOOD = 'spiffe://cluster.local/ns/default/sa/good'
-const BAD = 'spiffe://cluster.local/ns/default/sa/bad'
-/** As a hostile CA writes it. */
-const TEXT = 'Not registered: <img src=x onerror="document.title=1"><b>remedy</b>'
-const TOKEN = 'a-token-of-the-operator'
+import { BAD, GOOD, RefusingNode, TEXT, TOKEN } from './refusing-node.ts'
 
 before(() => {
   if (skip === false) buildPage()
 })
-
-/** An agent whose CA refuses `BAD` while there is a file `refused`. */
-class RefusingNode implements AsyncDisposable {
-  readonly folder: string
-  readonly admin: string
-  agent: LiveryProcess
-  readonly #parts: AsyncDisposableStack
-
-  private constructor(folder: string, admin: string, parts: AsyncDisposableStack) {
-    this.folder = folder
-    this.admin = admin
-    this.agent = new LiveryProcess(['run'], { cwd: folder })
-    this.#parts = parts
-  }
-
-  static async start(): Promise<RefusingNode> {
-    const parts = new AsyncDisposableStack()
-    const { path: folder } = parts.use(await makeDirectory())
-    const onIssue = `if (request.identity.endsWith('bad') && existsSync(folder + '/refused')) throw new CAError('denied', ${JSON.stringify(TEXT)})`
-    await writePluginModule(folder, { onIssue })
-    await writeFile(join(folder, 'admin.token'), TOKEN, { mode: 0o600 })
-    const admin = `127.0.0.1:${await freePort()}`
-    const config = {
-      ca: { plugin: './acme.mjs' },
-      identities: [GOOD, { id: BAD, socket: 'bad.sock' }],
-      sockets: [{ path: 'sds.sock', allow: [GOOD] }],
-      admin: { address: admin, tokenFile: 'admin.token' },
-      drain: '100ms',
-    }
-    await writeFile(join(folder, 'livery.yaml'), JSON.stringify(config))
-    const node = new RefusingNode(folder, admin, parts)
-    await node.issued()
-    return node
-  }
-
-  /** Resolves when both have a certificate. */
-  async issued(): Promise<void> {
-    await Promise.all([GOOD, BAD].map(name => this.agent.line(new RegExp(`"event":"issued","resource":"${name}"`))))
-  }
-
-  async refuse(): Promise<void> {
-    await writeFile(join(this.folder, 'refused'), '')
-    await this.renew()
-  }
-
-  async renew(): Promise<void> {
-    const url = `http://${this.admin}/renew?name=${encodeURIComponent(BAD)}`
-    const { status } = await fetch(url, { method: 'PUT', headers: { authorization: `Bearer ${TOKEN}` } })
-    assert.equal(status, 202)
-  }
-
-  async accept(): Promise<void> {
-    await unlink(join(this.folder, 'refused'))
-    await this.renew()
-  }
-
-  async restart(): Promise<void> {
-    await this.agent[Symbol.asyncDispose]()
-    this.agent = new LiveryProcess(['run'], { cwd: this.folder })
-    await this.issued()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.agent[Symbol.asyncDispose]()
-    await this.#parts.disposeAsync()
-  }
-}
 
 test('a renewal that fails is on top within a second, with its reason and its remedy, and goes when it succeeds', {
   skip,
@@ -116,7 +43,7 @@ test('a renewal that fails is on top within a second, with its reason and its re
   await verdict.getByText(TEXT).waitFor()
   await verdict.getByText('Allow it at the CA, or take the identity out of the configuration.').waitFor()
   await verdict.getByText(`livery explain ${BAD}`).waitFor()
-  await verdict.getByText('docs/runbook/identities-failing.md').waitFor()
+  assert.equal(await runbookLink(verdict), RUNBOOK)
   // The row is in sight, first of all.
   const row = page.getByRole('row').nth(1)
   await row.getByText('Failing').waitFor()
@@ -125,6 +52,16 @@ test('a renewal that fails is on top within a second, with its reason and its re
   assert.match(await page.title(), /^\(1\) Livery/)
   assert.deepEqual([browser.faults, [...browser.origins]], [[], [`http://${node.admin}`]])
 })
+
+/** As the alerts have it. */
+const RUNBOOK = 'https://github.com/livery/livery/blob/main/docs/runbook/identities-failing.md'
+
+/** Where the link to the runbook leads; it opens beside the page, which has the operator's token. */
+async function runbookLink(place: Locator): Promise<string | null> {
+  const link = place.getByRole('link', { name: 'docs/runbook/identities-failing.md' })
+  assert.deepEqual([await link.getAttribute('target'), await link.getAttribute('rel')], ['_blank', 'noreferrer'])
+  return await link.getAttribute('href')
+}
 
 /** When the heading of the verdict had this text, by the clock of this machine. */
 async function seenAt({ page }: BrowserPage, text: string): Promise<number> {
@@ -151,7 +88,7 @@ test('by keys alone: search, the list, the details of a name and back; axe finds
   await using node = await RefusingNode.start()
   await node.refuse()
   for (const theme of ['light', 'dark'] as const) {
-    await using browser = await BrowserPage.open(node.admin, theme)
+    await using browser = await BrowserPage.open(node.admin, { colorScheme: theme })
     const { page } = browser
     await page.getByText('is not renewed').first().waitFor()
     await page.keyboard.press('/')
@@ -164,7 +101,7 @@ test('by keys alone: search, the list, the details of a name and back; axe finds
     const details = page.getByRole('complementary')
     await details.getByText('asked the CA for a certificate (renewal is due)').first().waitFor()
     await details.getByText('Failing since').waitFor()
-    await details.getByText('docs/runbook/identities-failing.md').waitFor()
+    assert.equal(await runbookLink(details), RUNBOOK)
     assert.equal(await page.evaluate('document.activeElement.id'), 'drawer-heading')
     assert.deepEqual(await browser.accessibilityFaults(), [], `${theme}: the details`)
     assert.equal(new URL(page.url()).hash, `#q=BAD&name=${encodeURIComponent(BAD)}`)
@@ -237,7 +174,22 @@ test('where nobody is allowed to renew by hand, the page offers neither button n
   await drawer.getByText('Make admin.address a UNIX socket and ask as root').waitFor()
   await drawer.getByText(`livery explain ${GOOD}`).waitFor()
   assert.equal(await drawer.getByText('livery renew').count(), 0)
+  assert.ok((await drawer.textContent())?.startsWith(`${GOOD}Certificate`))
   assert.equal(await browser.page.getByRole('button', { name: 'Renew now' }).count(), 0)
+  assert.deepEqual(browser.faults, [])
+})
+
+test('the details of a name begin with its certificate, whether or not it fails', { skip }, async () => {
+  await using node = await RefusingNode.start()
+  await node.refuse()
+  await using browser = await BrowserPage.open(node.admin)
+  const drawer = browser.page.getByRole('complementary')
+  for (const name of [GOOD, BAD]) {
+    await browser.page.getByRole('row').filter({ hasText: name }).click()
+    await drawer.getByRole('heading', { name }).waitFor()
+    await drawer.getByRole('button', { name: 'Renew now' }).waitFor()
+    assert.ok((await drawer.textContent())?.startsWith(`${name}Certificate`))
+  }
   assert.deepEqual(browser.faults, [])
 })
 

@@ -1,4 +1,4 @@
-/** Everything about one name: why it fails, what to do, its certificate, what happened to it. */
+/** Everything about one name: its certificate, why it fails, what to do, what happened to it. */
 import { useEffect, useRef } from 'preact/hooks'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import type { PageFailure, PageIdentity } from '../../../agent/src/page/state.ts'
@@ -43,13 +43,10 @@ export function IdentityDrawer() {
 }
 
 function IdentityDetails({ identity }: { readonly identity: PageIdentity }) {
-  const { name, failure, warning } = identity
+  const { failure, warning } = identity
   return (
     <>
-      <div class="drawer-state">
-        <StateLabel identity={identity} />
-        <RenewButton key={name} name={name} />
-      </div>
+      <Certificate identity={identity} />
       {failure ? <FailureBox identity={identity} failure={failure} /> : null}
       {warning !== undefined ? (
         <div class="box box-warning">
@@ -57,7 +54,6 @@ function IdentityDetails({ identity }: { readonly identity: PageIdentity }) {
           <Runbook page="certificate-not-renewed" />
         </div>
       ) : null}
-      <CertificateFacts identity={identity} />
     </>
   )
 }
@@ -100,8 +96,8 @@ function runbookOf(identity: PageIdentity): RunbookPage {
   return latenessOf(life) === 'in time' ? 'identities-failing' : 'certificate-not-renewed'
 }
 
-function CertificateFacts({ identity }: { readonly identity: PageIdentity }) {
-  const { notBefore, notAfter, renewAt, issuedAt, serial, root, hold, failure } = identity
+function Certificate({ identity }: { readonly identity: PageIdentity }) {
+  const { name, notBefore, notAfter, renewAt, issuedAt, serial, root, hold, failure } = identity
   const at = (time: number) => `${formatTime(time, now.value)} (${formatDistance(time, now.value)})`
   const facts: readonly (readonly [string, string | undefined])[] = [
     ['Valid from', notBefore === undefined ? undefined : at(notBefore)],
@@ -115,6 +111,7 @@ function CertificateFacts({ identity }: { readonly identity: PageIdentity }) {
   return (
     <section>
       <h3>Certificate</h3>
+      <StateLabel identity={identity} />
       <LifeBar identity={identity} />
       <dl class="facts">
         {facts.map(([title, value]) =>
@@ -128,6 +125,7 @@ function CertificateFacts({ identity }: { readonly identity: PageIdentity }) {
           ),
         )}
       </dl>
+      <RenewButton key={name} name={name} />
     </section>
   )
 }

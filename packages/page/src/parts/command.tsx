@@ -1,4 +1,4 @@
-/** A command to copy. */
+/** A command to copy, and the page of the runbook to read. */
 import { useSignal } from '@preact/signals'
 import { Icon } from './icon.tsx'
 import type { RunbookPage } from './remedies.ts'
@@ -35,10 +35,17 @@ async function copyText(text: string): Promise<void> {
   area.remove()
 }
 
+const REPOSITORY = 'https://github.com/livery/livery/blob/main'
+
+/** Opens beside the page, which would else lose its link and the operator's token. */
 export function Runbook({ page }: { readonly page: RunbookPage }) {
+  const path = `docs/runbook/${page}.md`
   return (
     <span class="runbook">
-      runbook: <code>docs/runbook/{page}.md</code>
+      runbook:{' '}
+      <a class="link" href={`${REPOSITORY}/${path}`} target="_blank" rel="noreferrer">
+        {path}
+      </a>
     </span>
   )
 }
