@@ -53,6 +53,11 @@ test('10,000 rows are scrolled, searched and sorted with a few hundred elements,
     }, step / 20)
     await isBounded()
   }
+  // On a phone the page scrolls, and the list in it still keeps its height.
+  await page.setViewportSize({ width: 390, height: 844 })
+  assert.ok((await grid.evaluate(element => element.clientHeight)) < 844)
+  await isBounded()
+  await page.setViewportSize({ width: 1_280, height: 800 })
   await grid.focus()
   await page.keyboard.press('Home')
   await page.locator('[aria-rowindex="2"]').waitFor()
