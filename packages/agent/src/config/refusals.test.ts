@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { inspect } from 'node:util'
 import fc from 'fast-check'
-import { directory, file, load, MINIMAL } from '../../test/config-file.ts'
+import { directory, file, load, MINIMAL, placesOf } from '../../test/config-file.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { loadConfig } from './load.ts'
 import { configJson, printConfig } from './print.ts'
@@ -13,11 +13,6 @@ import { configJson, printConfig } from './print.ts'
 async function refused(text: string): Promise<ConfigError> {
   const error: unknown = await load(text).catch(reason => reason)
   return error instanceof ConfigError ? error : assert.fail(String(error))
-}
-
-/** The lines and the keys that are refused. */
-function placesOf({ problems }: ConfigError): string[] {
-  return problems.map(({ origin, path }) => `${('line' in origin && origin.line) || 'file'} ${path}`)
 }
 
 type Case = readonly [text: string, place: string]
