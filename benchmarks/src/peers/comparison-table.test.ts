@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import type { Comparison } from './comparison.ts'
-import { toMarkdown, withSameRows, withTable } from './comparison-table.ts'
+import { toMarkdown, withSameRows } from './comparison-table.ts'
 
 const machine = {
   cpu: 'A CPU',
@@ -22,40 +22,11 @@ const comparison: Comparison = {
   target: { of: 'ratio', is: 'at most', value: 0.5 },
 }
 
-test('a table has date, machine, rounds, and for each comparison both sides with their spread, ratio, target and verdict', () => {
-  const table = toMarkdown(machine, 5, [comparison], [])
-  assert.match(table, /^2026-11-21, A CPU \(avx2\), 2 cores, .*; medians of 5$/m)
-  assert.match(
-    table,
-    /^\| SDS response \| 25 µs \(20–30\) \| Istio agent: 50 µs \(40–60\) \| 0\.5× \| ≤ 0\.5× \| yes \|$/m,
-  )
-})
-
 test('a missed target says no, and one whose peer was not measured neither yes nor no', () => {
   const missed = { ...comparison, ours: [60, 60, 60] }
   assert.match(toMarkdown(machine, 5, [missed], []), /\| ≤ 0\.5× \| no \|$/m)
   const { peer: _, ...alone } = comparison
   assert.match(toMarkdown(machine, 5, [alone], []), /\| 25 µs \(20–30\) \| – \| – \| ≤ 0\.5× \| – \|$/m)
-})
-
-test('what was skipped is listed under the table with its reason', () => {
-  const skipped = [{ row: 'push', what: 'row', reason: 'LIVERY_PEERS is not set' }] as const
-  assert.match(toMarkdown(machine, 1, [], skipped), /^Skipped: push, since LIVERY_PEERS is not set\.$/m)
-  const failed = [{ row: 'push', what: 'failure', reason: 'no answer' }] as const
-  assert.match(toMarkdown(machine, 1, [], failed), /^Failed: push: no answer$/m)
-})
-
-test('a table replaces the text between the markers of a README, and nothing else', () => {
-  const readme = 'before\n<!-- bench:peers -->\nold\n<!-- /bench:peers -->\nafter\n'
-  const updated = withTable(readme, 'new\n')
-  assert.equal(updated, 'before\n<!-- bench:peers -->\nnew\n<!-- /bench:peers -->\nafter\n')
-  assert.equal(withTable(updated ?? '', 'new\n'), updated)
-})
-
-test('a README without both markers in their order is left alone', () => {
-  assert.equal(withTable('text', 'new'), undefined)
-  assert.equal(withTable('<!-- bench:peers -->', 'new'), undefined)
-  assert.equal(withTable('<!-- /bench:peers --> <!-- bench:peers -->', 'new'), undefined)
 })
 
 test('the rows of the README of the repository are replaced by those of the same work and peer', () => {

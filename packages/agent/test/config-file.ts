@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { type LoadedConfig, loadConfig } from '../src/config/load.ts'
+import type { ConfigError } from '../src/schema/config-error.ts'
 
 export const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -19,4 +20,9 @@ sockets: [{ path: run/sds.sock }]
 export async function load(text: string): Promise<LoadedConfig> {
   writeFileSync(file, text)
   return await loadConfig({ file, environment: {}, workingDirectory: '/elsewhere', terminal: false })
+}
+
+/** The line and the key of each fault; in place of the line what else it comes from. */
+export function placesOf({ problems }: ConfigError): string[] {
+  return problems.map(({ origin, path }) => `${('line' in origin && origin.line) || origin.kind} ${path}`)
 }

@@ -110,13 +110,6 @@ test('the configuration of a node of Kubernetes is accepted unchanged, and so is
   }
 })
 
-test('the papers name every plugin that is built in', () => {
-  for (const name of Object.keys(BUILT_IN_CA_PLUGINS)) {
-    assert.ok(page('agent/README.md').includes(`[\`${name}\`](../ca-plugins/docs/${name}.md)`), `agent: ${name}`)
-    assert.ok(page('ca-plugins/README.md').includes(`(docs/${name}.md)`), `ca-plugins: ${name}`)
-  }
-})
-
 /** The keys of docs/configuration.md, each with the mappings above it, without the signs for lists. */
 function knownKeys(): ReadonlySet<string> {
   const keys = [...read('docs/configuration.md').matchAll(/^\| \[?`([^`]+)`/gm)].map(([, key = '']) => key)

@@ -40,12 +40,6 @@ test('each alert leads to a page, which names it, and the index has its severity
   assert.equal(index.match(/^\| `Livery/gm)?.length, alerts.length)
 })
 
-for (const page of pages)
-  test(`${page}: symptom, meaning, commands, remedy`, () => {
-    const headings = [...read(page).matchAll(/^## (.*)$/gm)].map(([, heading]) => heading)
-    assert.deepEqual(headings, ['Symptom', 'Meaning', 'Commands', 'Remedy'])
-  })
-
 test('the page of failing identities has every code of an error, that of refused callers every reason', () => {
   for (const code of CA_ERROR_CODES) assert.ok(read('identities-failing.md').includes(`\`${code}\``), code)
   const reasons: Readonly<Record<RefusedConnection | 'socket' | 'caller' | 'process' | 'rate', true>> = {

@@ -279,8 +279,11 @@ test('explain reports the ledger of an identity and of the bundle, as JSON and a
   const found = JSON.parse((await ask(server, `/explain?name=${encodeURIComponent(WEB)}`)).body) as Explanation
   assert.deepEqual([found.name, found.state, found.now], [WEB, 'Available', bench.clock.now()])
   assert.deepEqual(
-    found.entries.map(({ event }) => event.kind),
-    ['csr-sent', 'issued'],
+    found.entries.map(({ event, level }) => [event.kind, level]),
+    [
+      ['csr-sent', 'debug'],
+      ['issued', 'info'],
+    ],
   )
   assert.match(found.entries[1]?.text ?? '', /^issued: serial [0-9a-f]+, valid until 2026-/)
   const roots = JSON.parse((await ask(server, '/explain?name=ROOTCA')).body) as Explanation
@@ -357,7 +360,7 @@ test('a level that hides warnings needs the token, from a file that only the ope
   const tokenFile = join(directory.path, 'admin.token')
   const events: string[] = []
   const server = await bench.listen()
-  bench.source.security = (event, fields) => events.push(`${event} ${'to' in fields ? fields.to : ''}`)
+  bench.source.security = event => void events.push(`${event.kind} ${'to' in event ? event.to : ''}`)
   const put = async (level: string, token?: string) => {
     const headers: Record<string, string> = token === undefined ? {} : { authorization: `Bearer ${token}` }
     return (await ask(server, `/logging?level=${level}`, { method: 'PUT', headers })).status
@@ -390,7 +393,7 @@ test('an identity is renewed by hand with the token only, and an unknown name is
   await using bench = await Bench.create()
   await using directory = await makeDirectory()
   const events: string[] = []
-  bench.source.security = event => events.push(event)
+  bench.source.security = ({ kind }) => void events.push(kind)
   const server = await bench.listen()
   await bench.hold(WEB)
   const before = bench.ca.requests.length
@@ -424,7 +427,7 @@ test('root rotations are shown to all; only the operator holds, resumes and drop
   await using bench = await Bench.create()
   await using directory = await makeDirectory()
   const events: string[] = []
-  bench.source.security = event => events.push(event)
+  bench.source.security = ({ kind }) => void events.push(kind)
   const server = await bench.listen()
   await bench.hold(WEB)
   const status = async (): Promise<TrustStatus> => JSON.parse((await ask(server, '/trust')).body)

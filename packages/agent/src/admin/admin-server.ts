@@ -121,7 +121,7 @@ function listenAtPath(
     onArrival: asSocket(socket => pool.add(socket, credentialsOf(socket, readPeerCredentials))),
     onEvent: event => {
       if ('error' in event) onError(event.error)
-      source.security?.(event.kind, { path }, 'the admin socket was disturbed')
+      source.security?.({ kind: 'admin-socket-disturbed', event: event.kind, path })
     },
   })
 }

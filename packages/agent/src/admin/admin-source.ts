@@ -1,8 +1,8 @@
 /** The running agent, as the admin endpoint sees it. */
 import type { FileSecretEntry, IdentityEntry, RootAction, RootActionResult } from '@livery/core'
-import type { SocketFileEvent, WellKnownNames } from '@livery/sds-server'
+import type { WellKnownNames } from '@livery/sds-server'
+import type { AdminEvent } from '../observe/agent-event.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
-import type { AdminEvent } from '../observe/log-events.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import type { PageSource } from '../page/page-source.ts'
@@ -24,5 +24,5 @@ export interface AdminSource extends PageSource {
   /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
   readonly tokenFile?: string | undefined
   /** Reports what somebody did, or was refused, or what became of the endpoint's socket, whatever the log level is. */
-  security?(event: AdminEvent | SocketFileEvent['kind'], fields: object, message: string): void
+  security?(event: AdminEvent): void
 }

@@ -1,8 +1,11 @@
 /** The answer of `/explain`: what happened to a name, in plain words. */
 import { ALL_BUNDLES, type IdentityEntry } from '@livery/core'
+import type { LedgerEvent } from '../observe/agent-event.ts'
+import { rowOf } from '../observe/event-table.ts'
 import { type StateName, stateName } from '../observe/identity-text.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
-import { describeEvent, type ToldEntry } from '../observe/ledger-text.ts'
+import type { ToldEntry } from '../observe/ledger-text.ts'
+import type { Level } from '../observe/log-rate.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, json, text } from './answer.ts'
 import type { CpuShare } from './cpu-share.ts'
@@ -15,8 +18,8 @@ export interface Explanation {
   readonly now: number
   /** As in `/config_dump` of an identity; `2 roots` of a trust bundle. */
   readonly state: string | undefined
-  /** Oldest first; `text` is the event in plain words. */
-  readonly entries: readonly ToldEntry[]
+  /** Oldest first; `text` is the event in plain words, `level` as in the log. */
+  readonly entries: readonly (ToldEntry & { readonly level: Level })[]
 }
 
 export function explain(source: AdminSource, query: URLSearchParams, searches: CpuShare): Answer {
@@ -30,9 +33,14 @@ export function explain(source: AdminSource, query: URLSearchParams, searches: C
     name,
     now: source.clock.now(),
     state,
-    entries: entries.map(entry => ({ ...entry, text: describeEvent(entry.event) })),
+    entries: entries.map(entry => ({ ...entry, ...describeEvent(entry.event) })),
   }
   return json(200, explanation)
+}
+
+function describeEvent(event: LedgerEvent): { readonly text: string; readonly level: Level } {
+  const row = rowOf(event)
+  return { text: row.sentence(event), level: row.level(event) }
 }
 
 /** Of the names that mean the same to every caller. A refused one has a ledger under its own name. */

@@ -1,6 +1,6 @@
 /** What a caller can change: renewals, roots, the log level; each is reported, done or refused. */
 import type { RootAction } from '@livery/core'
-import type { AdminEvent } from '../observe/log-events.ts'
+import type { AdminEvent } from '../observe/agent-event.ts'
 import { Fault, faultText } from '../schema/fault.ts'
 import { formatLogLevels, type LogLevel, type LogLevels, parseLogLevels } from '../schema/log-level.ts'
 import type { AdminSource } from './admin-source.ts'
@@ -20,17 +20,13 @@ export async function renew(
   const name = query.get('name') ?? ''
   const authority = await authorityOf(caller, tokenFile)
   if ('refusal' in authority)
-    return notTheOperator(source, caller, authority, {
-      event: 'renewal-refused',
-      refused: 'not renewed',
+    return notTheOperator(source, authority, {
+      event: { kind: 'renewal-refused', ...refusal(caller, authority) },
+      refused: 'Not renewed',
       cause: 'A renewal costs the CA a request',
     })
   if (!source.renew(name)) return text(404, unknownName(source, name, searches))
-  source.security?.(
-    'renewal-requested',
-    { resource: name, by: authority.by },
-    `${name} is renewed now, as ${authority.by} wishes`,
-  )
+  source.security?.({ kind: 'renewal-requested', resource: name, by: authority.by })
   return text(202, `${name} is renewed now. livery explain ${name} shows what becomes of it.\n`)
 }
 
@@ -45,20 +41,15 @@ export async function changeRoot(source: AdminSource, query: URLSearchParams, ca
   const root = (query.get('root') ?? '').slice(0, MAX_FINGERPRINT)
   const authority = await authorityOf(caller, source.tokenFile)
   if ('refusal' in authority)
-    return notTheOperator(source, caller, authority, {
-      event: 'root-change-refused',
-      fields: { action, root },
-      refused: 'not done',
+    return notTheOperator(source, authority, {
+      event: { kind: 'root-change-refused', action, root, ...refusal(caller, authority) },
+      refused: 'Not done',
       cause: `To ${action} a root changes who is trusted`,
     })
   const result = source.changeRoot(action, root)
   if ('refused' in result) return text(409, `${result.refused}\n`)
   const { fingerprint, phase } = result.done
-  source.security?.(
-    'root-change',
-    { action, root: fingerprint, by: authority.by },
-    `${action} of the root ${fingerprint}, by ${authority.by}`,
-  )
+  source.security?.({ kind: 'root-change', action, root: fingerprint, by: authority.by })
   return text(200, `The root ${fingerprint} is ${phase} now. livery trust status shows what becomes of it.\n`)
 }
 
@@ -75,14 +66,13 @@ export async function setLogLevel(source: AdminSource, query: URLSearchParams, c
   const hiding = Object.values(wanted).find(level => !OPEN_LEVELS.has(level))
   const authority = await authorityOf(caller, tokenFile)
   if (hiding && 'refusal' in authority)
-    return notTheOperator(source, caller, authority, {
-      event: 'log-level-refused',
-      fields: { to, from },
-      refused: `not set to ${to}`,
+    return notTheOperator(source, authority, {
+      event: { kind: 'log-level-refused', to, from, ...refusal(caller, authority) },
+      refused: `Not set to ${to}`,
       cause: `The level ${hiding} would hide warnings`,
     })
   const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
-  source.security?.('log-level-changed', { to, from, by }, `the log level is ${to} now, set by ${by}`)
+  source.security?.({ kind: 'log-level-changed', to, from, by })
   log.change(wanted)
   return text(200, `${to}\n`)
 }
@@ -98,25 +88,27 @@ function wantedLevels(query: URLSearchParams): Partial<LogLevels> | Answer {
   return levels instanceof Fault ? text(400, `${JSON.stringify(wanted.slice(0, 100))} ${faultText(levels)}\n`) : levels
 }
 
+type Refused = Extract<Authority, { readonly refusal: string }>
+
+function refusal({ credentials }: Caller, { refusal: message }: Refused) {
+  return { uid: credentials?.uid, message }
+}
+
 interface OperatorOnly {
-  /** Of the security log, with its fields and its message. */
   readonly event: AdminEvent
-  readonly fields?: object
   readonly refused: string
   /** Why not everybody is allowed to do it. */
   readonly cause: string
 }
 
-/** Reports that a caller is not the operator, with the reason, and answers it. */
+/** Reports that a caller is not the operator, and answers it. */
 function notTheOperator(
   source: AdminSource,
-  { credentials }: Caller,
-  { refusal, remedy }: Extract<Authority, { readonly refusal: string }>,
-  { event, fields, refused, cause }: OperatorOnly,
+  { refusal, remedy }: Refused,
+  { event, refused, cause }: OperatorOnly,
 ): Answer {
-  source.security?.(event, { ...fields, uid: credentials?.uid }, `${refused}: ${refusal}`)
-  const done = `${refused.slice(0, 1).toUpperCase()}${refused.slice(1)}`
-  return text(403, `${done}: only the operator is allowed to, and ${refusal}. ${remedy}. ${cause}.\n`, {
+  source.security?.(event)
+  return text(403, `${refused}: only the operator is allowed to, and ${refusal}. ${remedy}. ${cause}.\n`, {
     'www-authenticate': 'Bearer',
   })
 }

@@ -51,54 +51,23 @@ const PIN = 'ab'.repeat(32)
 const POOL = 'projects/p/locations/l/caPools/c'
 
 /** `at` is the key in the second line. */
-const BUILT_IN: readonly (readonly [ca: string, at: string, says: string])[] = [
-  [
-    'plugin: citadel, address: "ca:15012", rootCert: system,\n headers: { X-bin: s3cret }',
-    'headers',
-    'headers.X-bin "…": names in -bin are for binary values. Use another name.',
-  ],
-  [
-    `plugin: step-ca, address: "https://ca", rootCert: system,\n fingerprint: ${PIN}`,
-    'fingerprint',
-    `fingerprint "${PIN}": rootCert or clientCertificate is set as well. Leave fingerprint or those out.`,
-  ],
-  [
-    'plugin: step-ca, address: "https://ca",\n passwordFile: /p',
-    'passwordFile',
-    'passwordFile "/p": there is no jwkFile to open with it. Leave it out.',
-  ],
-  [
-    'plugin: kubernetes-csr, signerName: a.example/b, signerRoots: r.pem,\n context: c',
-    'context',
-    'context "c": it is one of a kubeconfig, and none is named. Set kubeconfig to its file.',
-  ],
+const BUILT_IN: readonly (readonly [ca: string, at: string])[] = [
+  ['plugin: citadel, address: "ca:15012", rootCert: system,\n headers: { X-bin: s3cret }', 'headers'],
+  [`plugin: step-ca, address: "https://ca", rootCert: system,\n fingerprint: ${PIN}`, 'fingerprint'],
+  ['plugin: step-ca, address: "https://ca",\n passwordFile: /p', 'passwordFile'],
+  ['plugin: kubernetes-csr, signerName: a.example/b, signerRoots: r.pem,\n context: c', 'context'],
   ...['tokenFile: t', 'credentials: { source: gce-metadata }'].map(
-    given =>
-      [
-        `plugin: google-ca, pool: ${POOL}, ${given},\n credentialsFile: /wif.json`,
-        'credentialsFile',
-        'credentialsFile "/wif.json": credentials are configured as well. Leave one of them out.',
-      ] as const,
+    given => [`plugin: google-ca, pool: ${POOL}, ${given},\n credentialsFile: /wif.json`, 'credentialsFile'] as const,
   ),
-  [
-    `plugin: google-ca, service: mesh-ca,\n pool: ${POOL}`,
-    'pool',
-    `pool "${POOL}": service "mesh-ca" has no such setting. Leave it out, or choose the other service.`,
-  ],
-  [
-    'plugin: file-mount,\n layout: kubernetes-tls',
-    'layout',
-    'layout "kubernetes-tls": folder is missing. Name it, such as /var/run/identities/{namespace}/{serviceAccount}.',
-  ],
-  [
-    'plugin: failover, cas: [{ plugin: embedded }],\n pause: 10m',
-    'pause',
-    'pause 600000 ms: it is longer than maxPause, 300000 ms. Lower pause or raise maxPause.',
-  ],
+  [`plugin: google-ca, service: mesh-ca,\n pool: ${POOL}`, 'pool'],
+  ['plugin: file-mount,\n layout: kubernetes-tls', 'layout'],
+  ['plugin: failover, cas: [{ plugin: embedded }],\n pause: 10m', 'pause'],
 ]
-for (const [ca, at, says] of BUILT_IN)
+for (const [ca, at] of BUILT_IN)
   test(`refused: ${ca.replace('\n', '')}`, async t => {
-    assert.deepEqual(await refusals(await makeFolder(t), ca), [`2 ca.${at}: Cannot use ${says}`])
+    const [found = '', ...others] = await refusals(await makeFolder(t), ca)
+    assert.deepEqual([found.split(':')[0], others], [`2 ca.${at}`, []])
+    assert.doesNotMatch(found, /s3cret/)
   })
 
 test('each CA of a list is checked by its own plugin, and refused at its own place', async t => {

@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { placesOf } from '../../test/config-file.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { describeCA } from '../runtime/create-ca-client.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { Location } from '../schema/config-tree.ts'
-import { faultText } from '../schema/fault.ts'
 import type { Environment } from './environment.ts'
 import { loadConfig } from './load.ts'
 import { configJson, printConfig } from './print.ts'
@@ -30,16 +30,9 @@ async function load(t: TestContext, { yaml, environment = {}, fields }: Loading)
   return { loaded, folder }
 }
 
-async function refusals(t: TestContext, loading: Loading): Promise<readonly string[]> {
-  try {
-    await load(t, loading)
-  } catch (error) {
-    assert.ok(error instanceof ConfigError, String(error))
-    return error.problems.map(
-      ({ origin, path, ...fault }) => `${'line' in origin ? origin.line : origin.kind} ${path}: ${faultText(fault)}`,
-    )
-  }
-  return assert.fail('it was accepted')
+async function refused(t: TestContext, loading: Loading): Promise<ConfigError> {
+  const error: unknown = await load(t, loading).catch(reason => reason)
+  return error instanceof ConfigError ? error : assert.fail(String(error))
 }
 
 const TWO = `
@@ -108,90 +101,45 @@ test('variables of a CA do not apply to the list, and a warning says so', async 
 })
 
 const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly string[]])[] = [
-  [
-    'no list',
-    'plugin: failover',
-    ['1 ca.cas: is missing. List the CAs, the preferred one first, each with its plugin.'],
-  ],
-  [
-    'an empty list',
-    'plugin: failover, cas: []',
-    ['1 ca.cas: is empty. List the CAs, the preferred one first, each with its plugin.'],
-  ],
-  [
-    'one CA without a list',
-    'plugin: failover, cas: { plugin: embedded }',
-    ['1 ca.cas: is a mapping, not a list. List the CAs, the preferred one first, each with its plugin.'],
-  ],
-  [
-    'an entry that is not a mapping',
-    'plugin: failover, cas: [citadel]',
-    ['1 ca.cas[0]: "citadel" is a string, not a mapping. Write plugin under it.'],
-  ],
+  ['no list', 'plugin: failover', ['1 ca.cas']],
+  ['an empty list', 'plugin: failover, cas: []', ['1 ca.cas']],
+  ['one CA without a list', 'plugin: failover, cas: { plugin: embedded }', ['1 ca.cas']],
+  ['an entry that is not a mapping', 'plugin: failover, cas: [citadel]', ['1 ca.cas[0]']],
   [
     'a CA without a plugin, and a module that is not there',
     'plugin: failover, cas: [{ address: "a:1" }, { plugin: ./none.mjs }]',
-    [
-      '1 ca.cas[0].plugin: is missing. Write citadel for a CA such as that of istiod, or embedded to try things out.',
-      '1 ca.cas[1].plugin: "./none.mjs" is not found: there is no file DIRECTORY/none.mjs. Correct the path.',
-    ],
+    ['1 ca.cas[0].plugin', '1 ca.cas[1].plugin'],
   ],
   [
     'a list within a list',
     'plugin: failover, cas: [{ plugin: embedded }, { plugin: failover, cas: [{ plugin: embedded }] }]',
-    ['1 ca.cas[1].plugin: failover is a list of CAs itself, and cannot be in one. List its CAs here.'],
+    ['1 ca.cas[1].plugin'],
   ],
   [
     'values of the CAs',
     'plugin: failover, failures: 0, cas: [{ plugin: embedded, maxTtl: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
-    [
-      '1 ca.cas[0].maxTtl: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
-      '1 ca.cas[1].address: "nowhere" is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.',
-      '1 ca.failures: 0 is not a number from 1 to 100. Write digits only, without quotes.',
-    ],
+    ['1 ca.cas[0].maxTtl', '1 ca.cas[1].address', '1 ca.failures'],
   ],
-  [
-    'a key of the wrong CA',
-    'plugin: failover, cas: [{ plugin: embedded, rootCert: r }]',
-    ['1 ca.cas[0].rootCert: unknown key. The plugin embedded makes no TLS connection that uses it. Remove it.'],
-  ],
+  ['a key of the wrong CA', 'plugin: failover, cas: [{ plugin: embedded, rootCert: r }]', ['1 ca.cas[0].rootCert']],
   [
     'a citadel without a root',
     'plugin: failover, cas: [{ plugin: citadel, address: "a:15012" }]',
-    [
-      '1 ca.cas[0].rootCert: Cannot use citadel without rootCert. Name the file with the root of the CA, or "system" for a CA with a public certificate.',
-    ],
+    ['1 ca.cas[0].rootCert'],
   ],
   [
     'errors that only the plugins of the list can find, each with its line',
     `plugin: failover,\n  pause: 1h,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
-    [
-      '2 ca.pause: Cannot use pause 3600000 ms: it is longer than maxPause, 300000 ms. Lower pause or raise maxPause.',
-      '4 ca.cas[0].headers: Cannot use headers.te "…": this header is set by the plugin. Use tokenFile or clusterId, or leave it out.',
-      '6 ca.cas[1].passwordFile: Cannot use passwordFile "/p": there is no jwkFile to open with it. Leave it out.',
-    ],
+    ['2 ca.pause', '4 ca.cas[0].headers', '6 ca.cas[1].passwordFile'],
   ],
-  [
-    'a list at one CA',
-    'plugin: embedded, cas: [{ plugin: embedded }]',
-    ['1 ca.cas: unknown key. The plugin embedded is one CA. Remove it.'],
-  ],
-  [
-    'a key of a CA at the list',
-    'plugin: failover, rootCert: r, cas: [{ plugin: embedded }]',
-    ['1 ca.rootCert: unknown key. The plugin failover makes no TLS connection that uses it. Remove it.'],
-  ],
+  ['a list at one CA', 'plugin: embedded, cas: [{ plugin: embedded }]', ['1 ca.cas']],
+  ['a key of a CA at the list', 'plugin: failover, rootCert: r, cas: [{ plugin: embedded }]', ['1 ca.rootCert']],
 ]
-for (const [what, ca, says] of REFUSALS)
+for (const [what, ca, places] of REFUSALS)
   test(`refused: ${what}`, async t => {
-    const found = await refusals(t, { yaml: `ca: { ${ca} }` })
-    assert.deepEqual(
-      found.map(text => text.replace(/file \S+\/none/, 'file DIRECTORY/none')),
-      says,
-    )
+    assert.deepEqual(placesOf(await refused(t, { yaml: `ca: { ${ca} }` })), places)
   })
 
 test('a module cannot have a list of CAs', async t => {
-  const found = await refusals(t, { yaml: 'ca: { plugin: ./acme.mjs }', fields: `needs: ['members'],` })
-  assert.match(found.join(), /needs\.0 is "members", not one of tls, credentials/)
+  const error = await refused(t, { yaml: 'ca: { plugin: ./acme.mjs }', fields: `needs: ['members'],` })
+  assert.match(error.message, /needs\.0 is "members"/)
 })

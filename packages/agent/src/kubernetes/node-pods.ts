@@ -59,14 +59,11 @@ export class NodePods implements PodTable {
     for (const { pod } of this.#objects.values()) yield pod
   }
 
-  get counts(): { readonly known: number; readonly chosen: number; readonly refused: number } {
+  /** `chosen`: how many have an identity. */
+  get counts(): { readonly known: number; readonly chosen: number } {
     let chosen = 0
-    let refused = this.#refused.size
-    for (const { pod, reason } of this.#objects.values()) {
-      if (pod.identity !== undefined) chosen++
-      else if (reason !== undefined) refused++
-    }
-    return { known: this.#objects.size, chosen, refused }
+    for (const { pod } of this.#objects.values()) if (pod.identity !== undefined) chosen++
+    return { known: this.#objects.size, chosen }
   }
 
   /** Takes an object that was added or changed. */

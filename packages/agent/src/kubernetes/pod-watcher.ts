@@ -10,7 +10,7 @@ export type WatchState =
   | { readonly kind: 'unknown'; readonly error: string | undefined }
   | { readonly kind: 'watching' }
   /** The API server does not answer. The pods are those that it described last. */
-  | { readonly kind: 'away'; readonly since: number; readonly error: string }
+  | { readonly kind: 'away'; readonly error: string }
 
 export interface PodWatcherOptions {
   readonly api: Pick<PodsApi, 'list' | 'watch'>
@@ -37,7 +37,6 @@ export class PodWatcher implements AsyncDisposable {
   readonly #ending = new AbortController()
   readonly #running: Promise<void>
   #state: WatchState = { kind: 'unknown', error: undefined }
-  #heardAt: number | undefined
   /** Failures and short watches, in a row. */
   #failures = 0
 
@@ -49,11 +48,6 @@ export class PodWatcher implements AsyncDisposable {
 
   get state(): WatchState {
     return this.#state
-  }
-
-  /** The time of the last list, event or bookmark. */
-  get heardAt(): number | undefined {
-    return this.#heardAt
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -145,7 +139,6 @@ export class PodWatcher implements AsyncDisposable {
   }
 
   #hear(): void {
-    this.#heardAt = this.#options.clock.now()
     if (this.#state.kind !== 'watching') this.#change({ kind: 'watching' })
   }
 
@@ -153,8 +146,7 @@ export class PodWatcher implements AsyncDisposable {
     const text = error instanceof Error ? error.message : String(error)
     const { kind } = this.#state
     if (kind !== 'watching' && this.#state.error === text) return
-    const since = kind === 'away' ? this.#state.since : this.#options.clock.now()
-    this.#change(kind === 'unknown' ? { kind, error: text } : { kind: 'away', since, error: text })
+    this.#change({ kind: kind === 'unknown' ? kind : 'away', error: text })
   }
 
   #change(state: WatchState): void {

@@ -1,6 +1,7 @@
 /** Metrics of the calls to the CA, counted from the ledger: what each certificate counts becomes a metric when somebody reads it. */
 
 import { CA_ERROR_CODES } from '@livery/core'
+import { WITHDRAWN } from './event-words.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'
 import { Counter, Gauge, Histogram, type Registry } from './prometheus.ts'
@@ -62,7 +63,7 @@ export class CaMetrics {
     // A counter that appears with its first error has no rate then.
     for (const code of CA_ERROR_CODES) this.#errors.inc({ code }, 0)
     for (const served of ['true', 'false']) this.#preflight.inc({ served }, 0)
-    for (const reason of ['expired', 'forgotten', 'idle', 'evicted']) this.#withdrawn.inc({ reason }, 0)
+    for (const reason of Object.keys(WITHDRAWN)) this.#withdrawn.inc({ reason }, 0)
     this.#istio = new IstioMetrics(registry)
   }
 

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { pino } from 'pino'
 import { everyScope, type LogLevel } from '../schema/log-level.ts'
+import type { AgentEvent, LedgerEvent } from './agent-event.ts'
 import { EventLog } from './event-log.ts'
-import type { LedgerEvent } from './ledger.ts'
 import { LogScopes } from './log-scopes.ts'
 
 interface Line {
@@ -31,7 +31,7 @@ function bench(level: LogLevel = 'info'): Bench {
 }
 
 function record(log: EventLog, name: string, event: LedgerEvent): void {
-  log.ledger(name, { time: 0, event })
+  log.write(event, name)
 }
 
 const OUTAGE: LedgerEvent = { kind: 'ca-error', code: 'unavailable', message: 'Cannot reach the CA.' }
@@ -103,15 +103,15 @@ test('security events are written at every level, within the flood limit', () =>
     using at = bench(level)
     const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
     const count = at.lines.length
-    at.log.sds({ kind: 'connection-refused', connection, reason: 'not-allowed' })
-    at.log.sds({ kind: 'stream-refused', connection, method: 'StreamSecrets', bound: 'caller' })
+    at.log.write({ kind: 'connection-refused', connection, reason: 'not-allowed' })
+    at.log.write({ kind: 'stream-refused', connection, method: 'StreamSecrets', bound: 'caller' })
     record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
     record(at.log, 'n', { kind: 'no-room', maxIdentities: 5 })
     record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The fingerprint is another.' })
     record(at.log, 'n', { kind: 'ca-error', code: 'bad-response', message: 'The key is another.' })
     record(at.log, 'n', { kind: 'roots-changed', version: 'v', roots: 2 })
-    at.log.sds({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 8', streams: 3 })
-    at.log.admin('log-level-changed', { to: level }, 'changed')
+    at.log.write({ kind: 'caller-slowed', socket: '/run/a.sock', caller: 'uid 8', streams: 3 })
+    at.log.write({ kind: 'log-level-changed', from: 'info', to: level })
     assert.deepEqual(
       at.lines.slice(count).map(line => line['channel']),
       Array(9).fill('security'),
@@ -123,40 +123,25 @@ test('security events are written at every level, within the flood limit', () =>
   }
 })
 
-test('an event that says that something succeeded is never a warning', () => {
-  using at = bench('debug')
-  const certificate = { serialNumber: 'AB', notAfter: 1_000, renewAt: 500 }
-  const successes: readonly LedgerEvent[] = [
-    { kind: 'csr-sent', reason: 'renewal' },
-    ISSUED,
-    { kind: 'restored', from: 'store', ...certificate },
-    { kind: 'restored', from: 'bootstrap', ...certificate },
-    { kind: 'ca-back', downSince: 0 },
-    { kind: 'roots-changed', version: 'v', roots: 2 },
-    { kind: 'root-phase', fingerprint: 'f', phase: 'trusted', reason: 'all clients have accepted it' },
-    { kind: 'root-phase', fingerprint: 'f', phase: 'removed', reason: 'nothing needs it' },
-    { kind: 'crl-changed', lists: 1, uncovered: [] },
-    { kind: 'read-from-files', version: 'v' },
-    { kind: 'removed', until: 1 },
-    { kind: 'kept' },
+test('an event is a warning only if something is wrong', () => {
+  using at = bench()
+  const path = '/run/a.sock'
+  const error = new Error('x')
+  const events: readonly AgentEvent[] = [
+    { kind: 'withdrawn', reason: 'expired' },
     { kind: 'withdrawn', reason: 'forgotten' },
     { kind: 'withdrawn', reason: 'idle' },
     { kind: 'withdrawn', reason: 'evicted' },
-    { kind: 'asked', by: 'x' },
-    { kind: 'pushed', to: 'x', version: 'v' },
-    { kind: 'acked', by: 'x', version: 'v' },
+    { kind: 'crl-changed', lists: 1, uncovered: ['f'] },
+    { kind: 'crl-changed', lists: 1, uncovered: [] },
+    { kind: 'socket-waiting', path, error },
+    { kind: 'socket-waiting', path, error, isHandover: true },
   ]
-  for (const event of successes) record(at.log, 'n', event)
-  for (const event of ['log-level-changed', 'renewal-requested', 'root-change'] as const)
-    at.log.admin(event, {}, 'done')
-  at.log.sds({ kind: 'socket-acquired', path: '/run/a.sock' })
-  assert.equal(at.lines.length, successes.length + 4)
+  for (const event of events) at.log.write(event)
   assert.deepEqual(
-    at.lines.filter(({ level }) => level > 30),
-    [],
+    at.lines.map(({ level }) => level),
+    [40, 30, 30, 30, 40, 30, 50, 30],
   )
-  at.log.admin('renewal-refused', {}, 'refused')
-  assert.equal(at.lines.at(-1)?.level, 40)
 })
 
 test('a thousand identities that are forgotten do not hide the one whose certificate ended', async () => {
@@ -173,11 +158,9 @@ test('a thousand identities that are forgotten do not hide the one whose certifi
 test('refused names without a line of their own are in the number of lines that were kept out', async () => {
   using at = bench()
   const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
-  const stream = { id: 1, method: 'StreamSecrets', connection, node: '', names: 1, openedAt: 0 } as const
   for (let refusal = 0; refusal < 100; refusal++) {
     record(at.log, 'n', { kind: 'refused', by: 'x', reason: 'no rule' })
-    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'refused-unnamed' }, peer: 'x' })
-    at.log.sds({ kind: 'stream-report', stream, report: { kind: 'stale' }, peer: 'x' })
+    at.log.write({ kind: 'refused-unnamed', connection })
   }
   await at.clock.advance(10_000)
   assert.equal(at.lines.length, 51)
@@ -192,61 +175,20 @@ test('other lines follow the level', () => {
   assert.equal(at.lines.length, 0)
 })
 
-test('a refused connection is logged with its peer and the reason', () => {
-  using at = bench()
-  const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
-  at.log.sds({ kind: 'connection-refused', connection, reason: 'not-allowed' })
-  at.log.sds({ kind: 'connection-opened', connection })
-  const [line, ...others] = at.lines
-  assert.deepEqual(others, [])
-  assert.deepEqual([line?.level, line?.['uid'], line?.['socket']], [40, 8, '/run/a.sock'])
-  assert.equal(line?.msg, 'connection refused: no rule under callers lets this caller in')
-})
-
 test('a caller that was not identified is logged with what was found instead', () => {
   using at = bench()
   const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
-  at.log.sds({ kind: 'connection-refused', connection, reason: 'unidentified', detail: 'process 7 is in no pod' })
-  at.log.sds({ kind: 'connection-refused', connection: { ...connection, subject: 'pod 1' }, reason: 'unknown-caller' })
+  at.log.write({ kind: 'connection-refused', connection, reason: 'unidentified', detail: 'process 7 is in no pod' })
+  at.log.write({
+    kind: 'connection-refused',
+    connection: { ...connection, subject: 'pod 1' },
+    reason: 'unknown-caller',
+  })
   assert.deepEqual(
     at.lines.map(line => [line['reason'], line['detail'], line['subject']]),
     [
       ['unidentified', 'process 7 is in no pod', undefined],
       ['unknown-caller', undefined, 'pod 1'],
-    ],
-  )
-})
-
-test('opened and closed connections and streams are logged at level debug', () => {
-  using at = bench('debug')
-  const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
-  const stream = { id: 2, method: 'StreamSecrets', connection, node: 'n', names: 1, openedAt: 0 } as const
-  at.log.sds({ kind: 'connection-opened', connection })
-  at.log.sds({ kind: 'stream-opened', stream })
-  at.log.sds({ kind: 'stream-closed', stream, status: 14, details: 'the agent is shutting down' })
-  at.log.sds({ kind: 'connection-closed', connection })
-  assert.deepEqual(
-    at.lines.map(({ level, event, msg }) => [level, event, msg]),
-    [
-      [20, 'connection-opened', 'a connection was opened'],
-      [20, 'stream-opened', 'a stream was opened'],
-      [20, 'stream-closed', 'a stream was closed'],
-      [20, 'connection-closed', 'a connection was closed'],
-    ],
-  )
-  const closed = at.lines[2]
-  assert.deepEqual([closed?.['node'], closed?.['openedAt'], closed?.['status']], ['n', '1970-01-01T00:00:00.000Z', 14])
-})
-
-test('too few file descriptors, and a connection that was not accepted, are warnings with what to do', () => {
-  using at = bench()
-  at.log.sds({ kind: 'few-descriptors', available: 200, wanted: 10_000, message: 'Raise the limit with ulimit -n.' })
-  at.log.sds({ kind: 'accept-failed', path: '/run/sds.sock', error: new Error('EMFILE') })
-  assert.deepEqual(
-    at.lines.map(({ level, msg }) => [level, msg]),
-    [
-      [40, 'Raise the limit with ulimit -n.'],
-      [40, 'a connection was not accepted'],
     ],
   )
 })

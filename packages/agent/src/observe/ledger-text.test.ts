@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { rowOf } from './event-table.ts'
 import { formatAge } from './format-age.ts'
 import type { LedgerEntry } from './ledger.ts'
-import { describeEvent, describeLedger } from './ledger-text.ts'
+import { describeLedger } from './ledger-text.ts'
 
 function linesOf(entries: readonly LedgerEntry[], now: number): string[] {
   return describeLedger(
-    entries.map(entry => ({ ...entry, text: describeEvent(entry.event) })),
+    entries.map(entry => ({ ...entry, text: rowOf(entry.event).sentence(entry.event) })),
     now,
   )
 }

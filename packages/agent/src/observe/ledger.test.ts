@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Ledger, type LedgerEvent } from './ledger.ts'
+import type { LedgerEvent } from './agent-event.ts'
+import { Ledger } from './ledger.ts'
 
 const issued = (serial: number): LedgerEvent => ({ kind: 'issued', serialNumber: `${serial}`, notAfter: 0, renewAt: 0 })
 

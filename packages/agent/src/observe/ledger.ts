@@ -1,15 +1,7 @@
 /** Why a secret is, or is not, there: a bounded ring of events per resource name, read by `livery explain`. */
-import type { SecretEvent } from '@livery/core'
 import type { StreamReport } from '@livery/sds-server'
-
-/** The events of a secret, on its way here and on the streams that have it. */
-export type LedgerEvent =
-  | SecretEvent
-  | { readonly kind: 'asked'; readonly by: string }
-  | { readonly kind: 'refused'; readonly by: string; readonly reason: string }
-  | { readonly kind: 'pushed'; readonly to: string; readonly version: string }
-  | { readonly kind: 'acked'; readonly by: string; readonly version: string }
-  | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }
+import type { LedgerEvent } from './agent-event.ts'
+import { rowOf } from './event-table.ts'
 
 export interface LedgerEntry {
   /** Milliseconds since the epoch; of the last one, where there are several. */
@@ -48,7 +40,7 @@ export class Ledger {
       const entry = ring[index]
       // Events before a new certificate are another story, though they read the same.
       if (!entry || entry.event.kind === 'issued') break
-      if (!repeats(entry.event, event)) continue
+      if (entry.event.kind !== event.kind || !rowOf(event).repeats(entry.event, event)) continue
       entry.time = time
       entry.event = event
       entry.count = (entry.count ?? 1) + 1
@@ -102,40 +94,5 @@ export function toLedgerEvent(report: NamedReport, peer: string): LedgerEvent {
       return { kind: 'acked', by: peer, version: report.version }
     case 'nacked':
       return { kind: 'nacked', by: peer, version: report.version, detail: report.detail }
-  }
-}
-
-/** Whether an event only says again what an earlier one said, perhaps of another stream. */
-function repeats(earlier: LedgerEvent, later: LedgerEvent): boolean {
-  switch (later.kind) {
-    case 'asked':
-      return earlier.kind === 'asked'
-    case 'not-stored':
-    case 'not-restored':
-      return earlier.kind === later.kind && earlier.reason === later.reason
-    case 'preflight-failed':
-      return earlier.kind === later.kind && earlier.isServed === later.isServed && earlier.reason === later.reason
-    case 'crl-unavailable':
-    case 'roots-rejected':
-    case 'roots-unavailable':
-      return earlier.kind === later.kind && earlier.source === later.source && earlier.reason === later.reason
-    case 'files-unusable':
-      return earlier.kind === 'files-unusable' && earlier.reason === later.reason
-    case 'refused':
-      return earlier.kind === 'refused' && earlier.reason === later.reason
-    case 'ca-error':
-      return earlier.kind === 'ca-error' && earlier.code === later.code && earlier.message === later.message
-    case 'pushed':
-      return earlier.kind === 'pushed' && earlier.version === later.version
-    case 'acked':
-      return earlier.kind === 'acked' && earlier.version === later.version
-    case 'nacked':
-      return earlier.kind === 'nacked' && earlier.version === later.version && earlier.detail === later.detail
-    case 'csr-sent':
-    case 'retry-planned':
-    case 'no-room':
-      return earlier.kind === later.kind
-    default:
-      return false
   }
 }

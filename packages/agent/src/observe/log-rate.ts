@@ -8,7 +8,7 @@ const WINDOW_MS = 10_000
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 
 /** Reports how many lines of a kind and level were left out. */
-export type Summarize = (kind: string, suppressed: number, level: Level) => void
+export type Summarize<Kind> = (kind: Kind, suppressed: number, level: Level) => void
 
 interface Window {
   lines: number
@@ -16,23 +16,23 @@ interface Window {
 }
 
 /** A flood of good news must not keep the bad news of its kind out of the log. */
-type Windows = Readonly<Record<Level, Map<string, Window>>>
+type Windows<Kind> = Readonly<Record<Level, Map<Kind, Window>>>
 
-export class LogRate implements Disposable {
+export class LogRate<Kind = string> implements Disposable {
   readonly #clock: Clock
-  readonly #summarize: Summarize
+  readonly #summarize: Summarize<Kind>
   readonly #maxLines: number
-  readonly #windows: Windows = { debug: new Map(), info: new Map(), warn: new Map(), error: new Map() }
+  readonly #windows: Windows<Kind> = { debug: new Map(), info: new Map(), warn: new Map(), error: new Map() }
 
   /** `summarize` is called at the end of a window in which lines were left out. */
-  constructor(clock: Clock, summarize: Summarize, maxLines = LINES_PER_WINDOW) {
+  constructor(clock: Clock, summarize: Summarize<Kind>, maxLines = LINES_PER_WINDOW) {
     this.#clock = clock
     this.#summarize = summarize
     this.#maxLines = maxLines
   }
 
   /** Whether one more line of this kind and level may be written: `maxLines` (50) in 10 s. */
-  allow(kind: string, level: Level): boolean {
+  allow(kind: Kind, level: Level): boolean {
     const windows = this.#windows[level]
     let window = windows.get(kind)
     if (!window) {
@@ -49,7 +49,7 @@ export class LogRate implements Disposable {
     }
   }
 
-  #endWindow(kind: string, level: Level): void {
+  #endWindow(kind: Kind, level: Level): void {
     const windows = this.#windows[level]
     const window = windows.get(kind)
     windows.delete(kind)

@@ -5,6 +5,7 @@ import { scrub } from '@livery/core'
 import { type Logger as PinoLogger, pino } from 'pino'
 import sonicBoom from 'sonic-boom'
 import { everyScope, type LogLevel, type LogLevels } from '../schema/log-level.ts'
+import { rowOf } from './event-table.ts'
 import { LogScopes } from './log-scopes.ts'
 
 export type Logger = PinoLogger
@@ -90,9 +91,10 @@ function openSink(settings: pino.LoggerOptions, levels: LogLevels, format: (line
   destination.on('drop', () => dropped++)
   destination.on('drain', () => {
     if (dropped === reported) return
-    const lines = dropped - reported
+    const event = { kind: 'log-lines-dropped', lines: dropped - reported } as const
     reported = dropped
-    logger.warn({ event: 'log-lines-dropped', lines }, `log lines dropped, since their reader was too slow: ${lines}`)
+    const row = rowOf(event)
+    logger[row.level(event)]({ event: event.kind, ...row.fields(event) }, row.sentence(event))
   })
   // The lines stay, up to the bound, and are tried again with the next one: a full disk or a missing reader ends nothing.
   destination.on('error', () => {})

@@ -1,7 +1,7 @@
 /** Metrics of the SDS side: what was pushed and how the clients took it. */
 
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
-import type { LedgerEvent } from './ledger.ts'
+import type { LedgerEvent } from './agent-event.ts'
 import { type MetricRow, registerRows, type Sample } from './metric-rows.ts'
 import { Counter, Histogram, type Registry } from './prometheus.ts'
 

@@ -1,6 +1,6 @@
 /** Metrics of the store on disk, counted from the ledger. */
 
-import type { LedgerEvent } from './ledger.ts'
+import type { LedgerEvent } from './agent-event.ts'
 import type { MetricRow } from './metric-rows.ts'
 import { Counter, type Registry } from './prometheus.ts'
 

@@ -1,6 +1,6 @@
 /** When revocation lists end, from the ledger. */
 
-import type { LedgerEvent } from './ledger.ts'
+import type { LedgerEvent } from './agent-event.ts'
 import { Gauge, type Registry } from './prometheus.ts'
 
 export class TrustMetrics {

@@ -95,128 +95,68 @@ test('its options are read as those of a built-in plugin are, and its secrets sh
   assert.doesNotMatch(shown, /s3cret/)
 })
 
+/** `parts`: of the text of each fault. */
 const MODULE_REFUSALS: readonly (readonly [
   what: string,
   ca: object,
   module: PluginModuleOptions,
-  says: readonly string[],
+  parts: readonly string[],
 ])[] = [
-  [
-    'no such file',
-    { plugin: './none.mjs' },
-    {},
-    ['ca.plugin: "./none.mjs" is not found: there is no file …/none.mjs. Correct the path.'],
-  ],
-  [
-    'no such package',
-    { plugin: '@acme/none' },
-    {},
-    ['ca.plugin: "@acme/none" is not found from …. Install it there, or name a file such as ./my-ca.mjs.'],
-  ],
-  [
-    'nearly a built-in',
-    { plugin: 'citadle' },
-    {},
-    [
-      'ca.plugin: "citadle" is none of the built-in citadel, embedded, failover, file-mount, google-ca, kubernetes-csr, spiffe, step-ca, vault, and is not found from …. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in citadel?',
-    ],
-  ],
-  [
-    'is not a file',
-    { plugin: 'node:fs' },
-    {},
-    ['ca.plugin: "node:fs" is not a file. Name a package, or a path such as ./my-ca.mjs.'],
-  ],
-  [
-    'throws while it is loaded',
-    {},
-    { onLoad: `throw new Error('no luck\\nat all')` },
-    ['failed while it was loaded: no luck. Fix the module, or install a version that works.'],
-  ],
-  [
-    'throws a string while it is loaded',
-    {},
-    { onLoad: `throw 'no luck'` },
-    ['failed while it was loaded: it threw "no luck". Fix the module, or install a version that works.'],
-  ],
-  [
-    'ends the process while it is loaded',
-    {},
-    { onLoad: `process.exit(4)` },
-    ['cannot be loaded: it ended its process (exit code 4). Fix the module, or install a version that works.'],
-  ],
+  ['no such file', { plugin: './none.mjs' }, {}, ['…/none.mjs']],
+  ['no such package', { plugin: '@acme/none' }, {}, ['from …']],
+  ['nearly a built-in', { plugin: 'citadle' }, {}, ['Did you mean the built-in citadel?']],
+  ['is not a file', { plugin: 'node:fs' }, {}, ['"node:fs"']],
+  ['throws while it is loaded', {}, { onLoad: `throw new Error('no luck\\nat all')` }, ['no luck. ']],
+  ['throws a string while it is loaded', {}, { onLoad: `throw 'no luck'` }, ['"no luck"']],
+  ['ends the process while it is loaded', {}, { onLoad: `process.exit(4)` }, ['exit code 4']],
   [
     'crashes while it is loaded',
     {},
     { onLoad: `setImmediate(() => { throw new Error('late') }); await new Promise(() => {})` },
-    ['cannot be loaded: it crashed: late. Fix the module, or install a version that works.'],
+    ['crashed: late'],
   ],
-  [
-    'has another apiVersion',
-    {},
-    { fields: 'apiVersion: 2,' },
-    [
-      'has a plugin that cannot be used: apiVersion is 2, and this version of Livery loads 1. Install a version of the plugin that fits.',
-    ],
-  ],
+  ['has another apiVersion', {}, { fields: 'apiVersion: 2,' }, ['apiVersion is 2']],
   [
     'has wrong fields',
     {},
     {
       fields: `name: 'A B', capabilities: { roots: 'all', ttl: 'clamped', san: 'csr', keyTypes: ['dsa'] }, options: [], create: 1, needs: ['tsl'],`,
     },
-    [
-      'has a plugin that cannot be used: name is "A B", not a name of a-z, 0-9 and -. See "Writing a CA plugin".',
-      'has a plugin that cannot be used: options is [], not a mapping. See "Writing a CA plugin".',
-      'has a plugin that cannot be used: create is 1, not a function. See "Writing a CA plugin".',
-      'has a plugin that cannot be used: needs.0 is "tsl", not one of tls, credentials. See "Writing a CA plugin".',
-      'has a plugin that cannot be used: capabilities.roots is "all", not one of none, poll, push. See "Writing a CA plugin".',
-      'has a plugin that cannot be used: capabilities.keyTypes.0 is "dsa", not one of ecdsa-p256, ecdsa-p384, rsa-2048, rsa-3072, rsa-4096. See "Writing a CA plugin".',
-    ],
+    ['name is', 'options is', 'create is', 'needs.0 is', 'capabilities.roots is', 'capabilities.keyTypes.0 is'],
   ],
-  [
-    'has no capabilities',
-    {},
-    { fields: 'capabilities: undefined,' },
-    ['has a plugin that cannot be used: capabilities is missing. See "Writing a CA plugin".'],
-  ],
+  ['has no capabilities', {}, { fields: 'capabilities: undefined,' }, ['capabilities is missing']],
   [
     'has options that cannot be',
     {},
     {
       fields: `options: { tokenFile: { type: 'path', description: '' }, wait: { type: 'duration', default: 5, description: '' } },`,
     },
-    [
-      "has a plugin that cannot be used: options.tokenFile is a key of Livery's own. Rename it.",
-      'has a plugin that cannot be used: options.wait.default is 5, not a duration in quotes, such as "5s". See "Writing a CA plugin".',
-    ],
+    ['options.tokenFile is', 'options.wait.default is'],
   ],
   [
     'has a default that its option refuses',
     {},
     { fields: `options: { wait: { type: 'duration', max: '10s', default: '1m', description: '' } },` },
-    ['has a plugin that cannot be used: options.wait.default is longer than 10s. Write 10s or less.'],
+    ['options.wait.default is'],
   ],
   [
     'has an option of no type',
     {},
     { fields: `options: { a: { type: 'text', description: '' } },` },
-    [
-      'has a plugin that cannot be used: options.a.type is "text", not one of string, path, duration, number, boolean, list, map, object, objects. See "Writing a CA plugin".',
-    ],
+    ['options.a.type is "text"'],
   ],
 ]
 
-for (const [what, ca, module, says] of MODULE_REFUSALS)
+for (const [what, ca, module, parts] of MODULE_REFUSALS)
   test(`refused: a module that ${what}`, async t => {
     const folder = await makeFolder(t)
     await writePluginModule(folder, module)
     const lines = await refusal(folder, { plugin: './acme.mjs', ...ca })
-    const prefix = 'plugin' in ca ? '' : 'ca.plugin: "./acme.mjs" '
-    assert.deepEqual(
-      lines,
-      says.map(each => prefix + each),
-    )
+    assert.equal(lines.length, parts.length)
+    for (const [index, part] of parts.entries()) {
+      assert.ok(lines[index]?.startsWith('ca.plugin: '), lines[index])
+      assert.ok(lines[index]?.includes(part), lines[index])
+    }
   })
 
 test('the names that no option can have are the keys that the agent takes', () => {
@@ -229,45 +169,30 @@ test('refused: a module without the export, or with another thing by its name', 
   const folder = await makeFolder(t)
   await writeFile(join(folder, 'other.mjs'), 'export const a = 1, b = 2')
   await writeFile(join(folder, 'text.mjs'), 'export const plugin = "text"')
-  assert.deepEqual(await refusal(folder, { plugin: './other.mjs' }), [
-    'ca.plugin: "./other.mjs" exports no plugin, but a, b. Export it by the name plugin, or as default.',
-  ])
-  assert.deepEqual(await refusal(folder, { plugin: './text.mjs' }), [
-    'ca.plugin: "./text.mjs" exports a string as its plugin. Make it by defineCAPlugin.',
-  ])
+  for (const plugin of ['./other.mjs', './text.mjs']) {
+    const [line = '', ...others] = await refusal(folder, { plugin })
+    assert.deepEqual([line.startsWith(`ca.plugin: "${plugin}" exports `), others], [true, []])
+  }
 })
 
-const VALUE_REFUSALS: readonly (readonly [given: object, says: string])[] = [
-  [{}, 'ca.pin: is missing. Add the key "pin".'],
-  [{ pin: 's3cret', mode: 'odd' }, 'ca.mode: "odd" is odd. Write a.'],
-  [{ pin: 's3cret', fails: 'x' }, 'ca.fails: "x" cannot be checked, since the plugin failed: oops. Fix the plugin.'],
-  [{ pin: 's3cret', each: [{ at: '1' }, { at: 'x' }] }, 'ca.each[1].at: "x" is not a number. Correct it.'],
-  [
-    { pin: 's3cret', wait: 'long' },
-    'ca.wait: "long" is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
-  ],
-  [{ pin: ['s3cret'] }, 'ca.pin: is a list, not a string. Quote it.'],
-  [
-    { pin: 's3cret', mod: 'a' },
-    'ca.mod: unknown key. Did you mean "mode"? Known here: plugin, user, mode, fails, pin, where, each, wait.',
-  ],
-  ...['thread', 'process'].map(
-    isolation =>
-      [
-        { pin: 's3cret', isolation },
-        'ca.isolation: unknown key. Remove it: a plugin from a module always runs in a process. With "user", root gives it another user.',
-      ] as const,
-  ),
-  [
-    { pin: 's3cret', rootCert: 'x' },
-    'ca.rootCert: unknown key. The plugin acme makes no TLS connection that uses it. Remove it.',
-  ],
-]
 test('refused: each wrong value for the options of a module', async t => {
   const folder = await makeFolder(t)
   await writePluginModule(folder, { fields: OPTIONS })
-  for (const [given, says] of VALUE_REFUSALS)
-    assert.deepEqual(await refusal(folder, { plugin: './acme.mjs', ...given }), [says])
+  for (const [given, key] of [
+    [{}, 'ca.pin'],
+    [{ pin: 's3cret', mode: 'odd' }, 'ca.mode'],
+    [{ pin: 's3cret', fails: 'x' }, 'ca.fails'],
+    [{ pin: 's3cret', each: [{ at: '1' }, { at: 'x' }] }, 'ca.each[1].at'],
+    [{ pin: 's3cret', wait: 'long' }, 'ca.wait'],
+    [{ pin: ['s3cret'] }, 'ca.pin'],
+    [{ pin: 's3cret', mod: 'a' }, 'ca.mod'],
+    [{ pin: 's3cret', isolation: 'thread' }, 'ca.isolation'],
+    [{ pin: 's3cret', rootCert: 'x' }, 'ca.rootCert'],
+  ] as const) {
+    const [line = '', ...others] = await refusal(folder, { plugin: './acme.mjs', ...given })
+    assert.deepEqual([line.split(': ')[0], others], [key, []])
+    assert.doesNotMatch(line, /s3cret/)
+  }
 })
 
 test('a credential source can be a module: it runs in its own process and is refused as a plugin is', async t => {

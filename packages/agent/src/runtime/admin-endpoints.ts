@@ -134,8 +134,7 @@ class AwaitedEndpoint implements AsyncDisposable {
     try {
       const server = await AdminServer.listen({ ...this.#options, signal })
       this.#state = { kind: 'listening', server }
-      if (this.#reported !== undefined)
-        this.#report('endpoint-acquired', `the ${this.#options.routes} endpoint listens now`)
+      if (this.#reported !== undefined) this.#report('endpoint-acquired')
     } catch (error) {
       if (!signal.aborted) this.#wait(error instanceof Error ? error.message : String(error))
     }
@@ -143,22 +142,17 @@ class AwaitedEndpoint implements AsyncDisposable {
 
   /** Whatever keeps the address now, the next attempt may succeed. */
   #wait(problem: string): void {
-    const { routes, source, predecessor } = this.#options
+    const { source, predecessor } = this.#options
     const retry = after(source.clock, RETRY_MS, () => this.retry())
     this.#state = { kind: 'waiting', problem, retry }
-    if (predecessor?.hasEnded === false)
-      this.#report('endpoint-handover', `the ${routes} endpoint waits for the previous agent to end: ${problem}`)
-    else
-      this.#report(
-        'endpoint-waiting',
-        `SDS is served without the ${routes} endpoint, which is tried again every 5 s: ${problem}`,
-      )
+    this.#report(predecessor?.hasEnded === false ? 'endpoint-handover' : 'endpoint-waiting', problem)
   }
 
-  #report(event: 'endpoint-waiting' | 'endpoint-handover' | 'endpoint-acquired', message: string): void {
-    if (message === this.#reported) return
-    this.#reported = message
+  #report(kind: 'endpoint-waiting' | 'endpoint-handover' | 'endpoint-acquired', message = ''): void {
+    const reported = `${kind}: ${message}`
+    if (reported === this.#reported) return
+    this.#reported = reported
     const { routes, source } = this.#options
-    source.security?.(event, { endpoint: routes, address: formatListenAddress(this.address) }, message)
+    source.security?.({ kind, endpoint: routes, address: formatListenAddress(this.address), message })
   }
 }

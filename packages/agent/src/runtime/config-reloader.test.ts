@@ -35,6 +35,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
     live: { apply: () => assert.fail('nothing was loaded') },
     clock,
     scopes: sink.scopes,
+    log: { write: () => {} },
     metrics: new ReloadMetrics(registry),
     onReloaded: () => assert.fail('nothing is in force'),
   })
@@ -68,6 +69,7 @@ test('a reload of the same configuration says that it is in force, so that what 
     live: { apply: () => Promise.resolve(same) },
     clock,
     scopes: sink.scopes,
+    log: { write: () => {} },
     metrics: new ReloadMetrics(new Registry()),
     onReloaded: () => reloads++,
   })

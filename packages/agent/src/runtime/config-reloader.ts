@@ -3,6 +3,7 @@ import { after, type Clock, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
+import type { EventLog } from '../observe/event-log.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
@@ -25,6 +26,7 @@ export interface ConfigReloaderOptions {
   readonly live: Pick<LiveConfig, 'apply'>
   readonly clock: Clock
   readonly scopes: LogScopes
+  readonly log: Pick<EventLog, 'write'>
   readonly metrics: ReloadMetrics
   /** Called when a configuration is in force, the same one too. */
   readonly onReloaded: () => void
@@ -145,14 +147,13 @@ export class ConfigReloader implements AsyncDisposable {
 
   /** Only a change of the file: a level that was set through the admin endpoint is not undone by another one. */
   #followLevels(before: LogLevels, now: LogLevels): void {
-    const { scopes } = this.#options
+    const { scopes, log } = this.#options
     const changed = changedLevels(before, now)
     if (Object.keys(changed).length === 0) return
     const from = formatLogLevels(scopes.levels())
     scopes.change(changed)
     const to = formatLogLevels(scopes.levels())
-    const fields = { event: 'log-level-changed', to, from }
-    scopes.securityOf('admin').info(fields, `the log level is ${to} now, as the configuration says`)
+    log.write({ kind: 'log-level-changed', to, from })
   }
 }
 

@@ -62,6 +62,6 @@ export function createAdminSource(loaded: LoadedConfig, parts: AdminSourceParts)
     metrics,
     log: scopes,
     tokenFile: config.admin.tokenFile,
-    security: (event, fields, message) => log.admin(event, fields, message),
+    security: event => log.write(event),
   }
 }

@@ -2,7 +2,7 @@
 import type { Clock, SecretReport } from '@livery/core'
 import type { SdsEvent } from '@livery/sds-server'
 import type { EventLog } from '../observe/event-log.ts'
-import { type Ledger, type LedgerEntry, toLedgerEvent } from '../observe/ledger.ts'
+import { type Ledger, toLedgerEvent } from '../observe/ledger.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
@@ -23,27 +23,27 @@ export class EventRecorder {
 
   /** Records an event of an identity or a trust bundle. */
   secret({ name, time, event }: SecretReport): void {
-    this.#record(name, { time, event })
+    const { ledger, log, metrics, lifecycle } = this.#options
+    const entry = { time, event }
+    ledger.record(name, entry)
+    // Closing forgets every identity, which is not news then.
+    if (lifecycle.phase !== 'draining' || event.kind !== 'withdrawn') log.write(event, name)
+    metrics.record(name, entry)
   }
 
   /** Records an event of the SDS server; one about a named secret has its line in the ledger and the log as that. */
   sds(event: SdsEvent): void {
     const { clock, ledger, log, metrics } = this.#options
-    if (event.kind === 'stream-report' && 'name' in event.report) {
+    metrics.sds.observe(event)
+    if (event.kind !== 'stream-report') log.write(event)
+    else if (event.report.kind === 'refused-unnamed')
+      log.write({ kind: 'refused-unnamed', connection: event.stream.connection })
+    else if ('name' in event.report) {
       const { report, peer } = event
       const entry = { time: clock.now(), event: toLedgerEvent(report, peer) }
       ledger.record(report.ledgerName, entry)
-      log.ledger(report.ledgerName, entry)
+      log.write(entry.event, report.ledgerName)
       metrics.sds.record(entry.event)
-    } else log.sds(event)
-    metrics.sds.observe(event)
-  }
-
-  #record(name: string, entry: LedgerEntry): void {
-    const { ledger, log, metrics, lifecycle } = this.#options
-    ledger.record(name, entry)
-    // Closing forgets every identity, which is not news then.
-    if (lifecycle.phase !== 'draining' || entry.event.kind !== 'withdrawn') log.ledger(name, entry)
-    metrics.record(name, entry)
+    }
   }
 }

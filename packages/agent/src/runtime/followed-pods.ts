@@ -46,8 +46,7 @@ export class FollowedPods implements AsyncDisposable {
     this.#pods = new NodePods({
       nodeName,
       rules: { trustDomain, template, selector, namespaces },
-      onProblem: ({ pod, reason }) =>
-        log.note('warn', 'pod-refused', { pod }, `${pod ?? 'a pod'} gets no identity: ${reason}`),
+      onProblem: ({ pod, reason }) => log.write({ kind: 'pod-refused', pod, message: reason }),
     })
     const connection = this.#stack.use(
       new ApiConnection({ login: new PodLogin({ remedy: REMEDY }), clock, credentials: undefined }),
@@ -94,26 +93,13 @@ export class FollowedPods implements AsyncDisposable {
     return this.#stack.disposeAsync()
   }
 
-  #onChange({ kind, pod }: PodChange): void {
-    const { uid, namespace, name, identity } = pod
-    const fields = { pod: `${namespace}/${name}`, podUid: uid, identity }
-    const what = kind === 'removed' ? 'is gone' : `has ${identity ?? 'no identity'}`
-    this.#parts.log.note(identity === undefined ? 'debug' : 'info', `pod-${kind}`, fields, `pod ${fields.pod} ${what}`)
+  #onChange({ kind, pod: { uid, namespace, name, identity } }: PodChange): void {
+    this.#parts.log.write({ kind: `pod-${kind}`, pod: `${namespace}/${name}`, podUid: uid, identity })
   }
 
   #onState(state: WatchState): void {
     const { log } = this.#parts
-    switch (state.kind) {
-      case 'unknown':
-        log.note('warn', 'pods-unknown', {}, `the pods of this node are not known yet: ${state.error}`)
-        return
-      case 'away':
-        log.note('warn', 'pods-away', {}, `the pods of this node stay as they are, and are held: ${state.error}`)
-        return
-      case 'watching': {
-        const { known, chosen } = this.#pods.counts
-        log.note('info', 'pods-known', { known, chosen }, `this node has ${known} pods, ${chosen} with an identity`)
-      }
-    }
+    if (state.kind === 'watching') log.write({ kind: 'pods-known', ...this.#pods.counts })
+    else log.write({ kind: state.kind === 'away' ? 'pods-away' : 'pods-unknown', message: state.error })
   }
 }

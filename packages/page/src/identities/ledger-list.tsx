@@ -34,8 +34,8 @@ export function LedgerList({ name, version }: LedgerProps) {
   if (lines.value.length === 0) return <p class="muted">Nothing has happened to this name.</p>
   return (
     <ol class="ledger">
-      {lines.value.map(({ time, count, text, event }) => (
-        <li key={`${time} ${text}`} class={BAD.has(event.kind) ? 'ledger-bad' : ''}>
+      {lines.value.map(({ time, count, text, level }) => (
+        <li key={`${time} ${text}`} class={level === 'warn' || level === 'error' ? 'ledger-bad' : ''}>
           <time dateTime={new Date(time).toISOString()} title={formatTime(time, now.value)}>
             {formatAge(now.value - time)} ago
           </time>
@@ -48,20 +48,3 @@ export function LedgerList({ name, version }: LedgerProps) {
     </ol>
   )
 }
-
-const BAD: ReadonlySet<string> = new Set([
-  'ca-down',
-  'ca-error',
-  'crl-unavailable',
-  'files-unusable',
-  'nacked',
-  'no-room',
-  'not-stored',
-  'preflight-failed',
-  'refused',
-  'revoked',
-  'roots-rejected',
-  'roots-unavailable',
-  'shared-failure',
-  'trial-rejected',
-])

@@ -19,7 +19,8 @@ export interface LedgerLine {
   readonly time: number
   readonly count?: number
   readonly text: string
-  readonly event: { readonly kind: string }
+  /** As in the log. */
+  readonly level: string
 }
 
 /** Of this page and process: it shows that a request comes from here. */
