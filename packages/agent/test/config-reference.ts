@@ -4,14 +4,13 @@ import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { stringify } from 'yaml'
-import { defaults, OPTIONAL_DEFAULTS } from '../src/config/defaults.ts'
 import { settingsSchema } from '../src/config/schema.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
 import { USER_KEY, USER_SCHEMA } from '../src/plugin/user-key.ts'
 import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../src/schema/common-ca-keys.ts'
-import { isTreeObject, type Tree, type TreeObject } from '../src/schema/config-tree.ts'
+import { isTreeObject } from '../src/schema/config-tree.ts'
 import { optionsSchema } from '../src/schema/plugin-schema.ts'
-import type { Schema } from '../src/schema/schema-parts.ts'
+import { factsOf, type Shape } from '../src/schema/shape.ts'
 
 export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
 
@@ -26,21 +25,6 @@ export interface KeyRow {
   readonly default: string
   readonly meaning: string | undefined
 }
-
-/** The parts of a schema of valibot that are looked at. */
-interface Node extends Schema<unknown> {
-  readonly getter?: (input: unknown) => Node
-  readonly wrapped?: Node
-  readonly entries?: Readonly<Record<string, Node>>
-  readonly item?: Node
-  readonly value?: Node
-}
-
-/** Where the agent fills in defaults, by the path of the mapping. */
-const DEFAULTS: ReadonlyMap<string, TreeObject> = new Map([
-  ['', defaults({ terminal: false })],
-  ...OPTIONAL_DEFAULTS.map(([path, tree]) => [path.join('.').replaceAll('.*', '[]'), tree] as const),
-])
 
 /** Sections whose mappings others share, before those others. */
 const FIRST = ['sockets', 'output']
@@ -101,12 +85,12 @@ export async function page(): Promise<string> {
 
 /** The keys of the file but those of `ca`. */
 export function settingRows(): KeyRow[] {
-  const seen = new Map<Node, string>()
+  const seen = new Map<Shape, string>()
   const { entries = {} } = mappingsOf(settingsSchema).mappings[0] ?? {}
   const names = Object.keys(entries)
   const rows = [...new Set([...FIRST, ...names])].map(name => {
     const only = { ...v.object({ [name]: entries[name] ?? v.unknown() }) }
-    return [name, rowsOf(only, '', settingDefault, seen)] as const
+    return [name, rowsOf(only, '', seen)] as const
   })
   const byName = new Map(rows)
   return names.flatMap(name => byName.get(name) ?? [])
@@ -163,27 +147,11 @@ function needed(needs: readonly PluginNeed[]): string {
 }
 
 function optionTable(options: PluginOptions, path: string): string {
-  const schema = optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {})
-  const filled = optionDefaults(options)
-  return table(rowsOf(schema, path, place => valueAt(filled, path === '' ? place : place.slice(path.length + 1))))
-}
-
-function optionDefaults(options: PluginOptions): TreeObject {
-  return Object.fromEntries(
-    Object.entries(options).flatMap<readonly [string, Tree]>(([name, option]) => {
-      if (option.type === 'object') return [[name, optionDefaults(option.options)]]
-      return 'default' in option && option.default !== undefined ? [[name, option.default]] : []
-    }),
-  )
+  return table(rowsOf(optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {}), path))
 }
 
 /** The keys below `schema`, each mapping before its keys. A mapping that is in `seen` is named, and not repeated. */
-function rowsOf(
-  schema: Node,
-  path: string,
-  defaultAt: (path: string) => unknown,
-  seen: Map<Node, string> = new Map(),
-): KeyRow[] {
+function rowsOf(schema: Shape, path: string, seen: Map<Shape, string> = new Map()): KeyRow[] {
   const { suffix, mappings } = mappingsOf(schema)
   const names = new Set(mappings.flatMap(({ entries = {} }) => Object.keys(entries)))
   return [...names].flatMap(name => {
@@ -199,20 +167,20 @@ function rowsOf(
     const row: KeyRow = {
       path: place,
       form: formOf(child),
-      default: defaultCell(defaultAt(place), isOptional, below.mappings.length > 0 && below.suffix === ''),
+      default: defaultCell(child, isOptional, below.mappings.length > 0 && below.suffix === ''),
       meaning: meaningOf(child, known),
     }
-    return known === undefined ? [row, ...rowsOf(child, place, defaultAt, seen)] : [row]
+    return known === undefined ? [row, ...rowsOf(child, place, seen)] : [row]
   })
 }
 
-function meaningOf(node: Node, known: string | undefined): string | undefined {
+function meaningOf(node: Shape, known: string | undefined): string | undefined {
   const meaning = v.getDescription(node.wrapped ?? node)
   return known === undefined || meaning === undefined ? meaning : `${meaning}. Its keys are those of \`${known}\``
 }
 
 /** The mappings that a value can be, or consists of; `suffix` stands for them in a path. */
-function mappingsOf(node: Node): { readonly suffix: string; readonly mappings: readonly Node[] } {
+function mappingsOf(node: Shape): { readonly suffix: string; readonly mappings: readonly Shape[] } {
   const forms = formsOf(node)
   if (forms) return { suffix: '', mappings: forms.flatMap(form => mappingsOf(form).mappings) }
   if (node.wrapped) return mappingsOf(node.wrapped)
@@ -224,7 +192,7 @@ function mappingsOf(node: Node): { readonly suffix: string; readonly mappings: r
   return { suffix: sign + suffix, mappings }
 }
 
-function formOf(node: Node): string {
+function formOf(node: Shape): string {
   const { form } = v.getMetadata(node)
   if (typeof form === 'string')
     return form.replace(/`[^`]*`|\d{4,}/g, part => (part.startsWith('`') ? part : Number(part).toLocaleString('en')))
@@ -236,27 +204,18 @@ function formOf(node: Node): string {
   return node.value ? `names, each with: ${formOf(node.value)}` : 'mapping'
 }
 
-function formsOf(node: Node): readonly Node[] | undefined {
+function formsOf(node: Shape): readonly Shape[] | undefined {
   const { forms } = v.getMetadata(node)
   return Array.isArray(forms) ? forms : undefined
 }
 
-function settingDefault(place: string): unknown {
-  const bases = [...DEFAULTS].filter(([base]) => base === '' || place.startsWith(`${base}.`))
-  const values = bases.map(([base, tree]) => valueAt(tree, base === '' ? place : place.slice(base.length + 1)))
-  return values.findLast(value => value !== undefined)
-}
-
-function valueAt(tree: TreeObject, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, name) => (isTreeObject(value) ? value[name] : undefined), tree)
-}
-
-function defaultCell(value: unknown, isOptional: boolean, hasKeys: boolean): string {
-  const isFilled = isTreeObject(value) && Object.keys(value).length > 0
-  if (value !== undefined && !isFilled)
+function defaultCell(schema: Shape, isOptional: boolean, hasKeys: boolean): string {
+  const { default: given } = factsOf(schema)
+  const value = typeof given === 'function' ? given({ terminal: false }) : given
+  if (value !== undefined && !(hasKeys && isTreeObject(value)))
     return `\`${stringify(value, { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0 }).trim()}\``
   if (isOptional) return '–'
-  return hasKeys || isFilled ? '' : '**required**'
+  return value === undefined ? '**required**' : ''
 }
 
 function section(level: number, title: string, parts: readonly string[]): string {
