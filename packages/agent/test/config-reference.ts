@@ -1,7 +1,7 @@
 /** Writes docs/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { PluginNeed, PluginOptions } from '@livery/core'
+import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { stringify } from 'yaml'
 import { settingsSchema } from '../src/config/schema.ts'
@@ -79,13 +79,15 @@ export async function page(): Promise<string> {
     return below.length === 0 ? [] : [section(2, path, [`${sentence(meaning)}${more(path)}`, table(below)])]
   })
   const linked = new Set(sections.map(text => /^## (\w+)/.exec(text)?.[1]).concat('ca'))
-  const index = table(top, ({ path }) => (linked.has(path) ? `[\`${path}\`](#${path.toLowerCase()})` : `\`${path}\``))
-  return [HEAD, section(2, 'The sections', [index]), ...sections, ...(await caSections())].join('\n')
+  const links = top.flatMap(({ path }) => (linked.has(path) ? `[\`${path}\`](#${path.toLowerCase()})` : []))
+  const single = table(top.filter(({ path }) => !linked.has(path)))
+  const index = [`The sections: ${links.join(', ')}. The other keys at the top:`, single]
+  return [HEAD, section(2, 'The keys', index), ...sections, ...(await caSections())].join('\n')
 }
 
 /** The keys of the file but those of `ca`. */
 export function settingRows(): KeyRow[] {
-  const seen = new Map<Shape, string>()
+  const seen: Seen = new Map()
   const { entries = {} } = mappingsOf(settingsSchema).mappings[0] ?? {}
   const names = Object.keys(entries)
   const rows = [...new Set([...FIRST, ...names])].map(name => {
@@ -105,17 +107,22 @@ async function caSections(): Promise<string[]> {
     const link = `[The page of the plugin](../packages/ca-plugins/docs/${name}.md).`
     return section(3, `ca: ${name}`, [`${plugin.needs?.length ? `${needed(plugin.needs)} ` : ''}${link}`, own])
   })
-  const sources = Object.entries(BUILT_IN_CREDENTIALS).map(async ([name, load]) =>
-    section(3, `credentials: ${name}`, [optionTable((await load()).plugin.options, 'ca.credentials')]),
-  )
-  const intro = `Who signs. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
+  const known = new Map<PluginOption, string>()
+  const sources: string[] = []
+  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS)) {
+    const { options } = (await load()).plugin
+    const title = `credentials: ${name}`
+    sources.push(section(3, title, [optionTable(withoutKnown(options, known), 'ca.credentials')]))
+    for (const option of Object.values(options)) known.set(option, title)
+  }
+  const intro = `Who signs; required. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
 [CA plugins](../packages/agent/README.md#ca-plugins).`
   const credentials = 'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md).'
   return [
     section(2, 'ca', [intro, optionTable(common, 'ca')]),
     ...(await Promise.all(plugins)),
     section(2, 'ca.credentials', [credentials]),
-    ...(await Promise.all(sources)),
+    ...sources,
   ]
 }
 
@@ -146,37 +153,72 @@ function needed(needs: readonly PluginNeed[]): string {
   return `Beside these keys it takes ${keys.join(', ')}.`
 }
 
+/** Without the options within others that a table above has. */
+function withoutKnown(options: PluginOptions, known: ReadonlyMap<PluginOption, string>): PluginOptions {
+  const changed = Object.entries(options).map(([name, option]) => {
+    if (option.type !== 'object') return [name, option] as const
+    const parts = Object.entries(option.options)
+    const [left, taken] = [parts.filter(([, part]) => !known.has(part)), parts.filter(([, part]) => known.has(part))]
+    const [first] = taken
+    if (!first) return [name, option] as const
+    const description = `${option.description}. ${list(taken.map(([key]) => `\`${key}\``))} as in \`${known.get(first[1])}\``
+    return [name, { ...option, description, options: Object.fromEntries(left) }] as const
+  })
+  return Object.fromEntries(changed)
+}
+
 function optionTable(options: PluginOptions, path: string): string {
   return table(rowsOf(optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {}), path))
 }
 
-/** The keys below `schema`, each mapping before its keys. A mapping that is in `seen` is named, and not repeated. */
-function rowsOf(schema: Shape, path: string, seen: Map<Shape, string> = new Map()): KeyRow[] {
+/** The entries of keys that have a row, with the place of their mapping. */
+type Seen = Map<Shape, string>
+
+/** The keys below `schema`, each mapping before its keys. A key whose entry is in `seen` is named with its mapping, and not repeated. */
+function rowsOf(schema: Shape, path: string, seen: Seen = new Map()): KeyRow[] {
   const { suffix, mappings } = mappingsOf(schema)
-  const names = new Set(mappings.flatMap(({ entries = {} }) => Object.keys(entries)))
-  return [...names].flatMap(name => {
-    const owners = mappings.flatMap(({ entries = {} }) => entries[name] ?? [])
-    const [child] = owners
-    if (!child) return []
-    const place = [...(path + suffix === '' ? [] : [path + suffix]), name].join('.')
-    const below = mappingsOf(child)
-    const [only] = below.mappings
-    const known = only && seen.get(only)
-    if (only && below.mappings.length === 1 && known === undefined) seen.set(only, place + below.suffix)
-    const isOptional = owners.length < mappings.length || child.wrapped !== undefined
+  const parent = path + suffix
+  return keysOf(mappings).flatMap(({ name, entry, isOptional }) => {
+    if ((seen.get(entry) ?? parent) !== parent) return []
+    seen.set(entry, parent)
+    const place = [...(parent === '' ? [] : [parent]), name].join('.')
+    const below = mappingsOf(entry)
+    const shared = Map.groupBy(keysOf(below.mappings), key => seen.get(key.entry) ?? '')
+    shared.delete('')
     const row: KeyRow = {
       path: place,
-      form: formOf(child),
-      default: defaultCell(child, isOptional, below.mappings.length > 0 && below.suffix === ''),
-      meaning: meaningOf(child, known),
+      form: formOf(entry),
+      default: defaultCell(entry, isOptional, below.mappings.length > 0 && below.suffix === ''),
+      meaning: meaningOf(entry, shared),
     }
-    return known === undefined ? [row, ...rowsOf(child, place, seen)] : [row]
+    return [row, ...rowsOf(entry, place, seen)]
   })
 }
 
-function meaningOf(node: Shape, known: string | undefined): string | undefined {
+interface MappedKey {
+  readonly name: string
+  readonly entry: Shape
+  readonly isOptional: boolean
+}
+
+/** The keys that one mapping at least has. */
+function keysOf(mappings: readonly Shape[]): MappedKey[] {
+  const names = new Set(mappings.flatMap(({ entries = {} }) => Object.keys(entries)))
+  return [...names].flatMap(name => {
+    const owners = mappings.flatMap(({ entries = {} }) => entries[name] ?? [])
+    const [entry] = owners
+    return entry ? { name, entry, isOptional: owners.length < mappings.length || entry.wrapped !== undefined } : []
+  })
+}
+
+function meaningOf(node: Shape, shared: ReadonlyMap<string, readonly MappedKey[]>): string | undefined {
   const meaning = v.getDescription(node.wrapped ?? node)
-  return known === undefined || meaning === undefined ? meaning : `${meaning}. Its keys are those of \`${known}\``
+  const taken = [...shared].map(([place, keys]) => ` ${list(keys.map(({ name }) => `\`${name}\``))} as in \`${place}\``)
+  return [meaning, ...(taken.length > 0 ? [`.${taken.join(';')}`] : [])].join('')
+}
+
+function list(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }
 
 /** The mappings that a value can be, or consists of; `suffix` stands for them in a path. */

@@ -63,7 +63,7 @@ test('each CA accepts the keys of its plugin, built-in or module, with its paths
   const { loaded, folder } = await load(t, { yaml: TWO, fields: ACME })
   const { plugin, options, members = [] } = loaded.config.ca
   assert.equal(plugin.name, 'failover')
-  assert.deepEqual(options, { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 })
+  assert.deepEqual(options, { timeout: 10_000, pause: 30_000 })
   const [citadel, acme] = members
   assert.equal(citadel?.plugin.name, 'citadel')
   assert.equal(citadel.rootCert, join(folder, 'a.pem'))
@@ -143,11 +143,11 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   ],
   [
     'values of the CAs',
-    'plugin: failover, failures: 0, cas: [{ plugin: embedded, maxTtl: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
+    'plugin: failover, pause: 0s, cas: [{ plugin: embedded, intermediate: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
     [
-      '1 ca.cas[0].maxTtl: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+      '1 ca.cas[0].intermediate: 1 is a number, not true or false. Write true or false, without quotes.',
       '1 ca.cas[1].address: "nowhere" is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6.',
-      '1 ca.failures: 0 is not a number from 1 to 100. Write digits only, without quotes.',
+      '1 ca.pause: "0s" is shorter than 1s. Write 1s or more.',
     ],
   ],
   [
@@ -164,11 +164,10 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   ],
   [
     'errors that only the plugins of the list can find, each with its line',
-    `plugin: failover,\n  pause: 1h,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
+    `plugin: failover,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
     [
-      '2 ca.pause: Cannot use pause 3600000 ms: it is longer than maxPause, 300000 ms. Lower pause or raise maxPause.',
-      '4 ca.cas[0].headers: Cannot use headers.te "…": this header is set by the plugin. Use tokenFile or clusterId, or leave it out.',
-      '6 ca.cas[1].passwordFile: Cannot use passwordFile "/p": there is no jwkFile to open with it. Leave it out.',
+      '3 ca.cas[0].headers: Cannot use headers.te "…": this header is set by the plugin. Use tokenFile or clusterId, or leave it out.',
+      '5 ca.cas[1].passwordFile: Cannot use passwordFile "/p": there is no jwkFile to open with it. Leave it out.',
     ],
   ],
   [

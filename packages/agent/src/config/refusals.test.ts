@@ -256,8 +256,8 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   },
   {
     replaces: 'plugin: embedded',
-    text: 'plugin: embedded, maxTtl: 1',
-    says: 'livery.yaml:1: ca.maxTtl: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
+    text: 'plugin: spiffe, address: "unix:///s", timeout: 1',
+    says: 'livery.yaml:1: ca.timeout: 1 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
   },
   {
     replaces: 'plugin: embedded',

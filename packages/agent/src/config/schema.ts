@@ -9,7 +9,6 @@ import { Fault } from '../schema/fault.ts'
 import { DEFAULT_LEVEL } from '../schema/log-level.ts'
 import { key, kindOf, list, object, record, section } from '../schema/schema-parts.ts'
 import {
-  account,
   duration,
   fileSecretName,
   flag,
@@ -28,7 +27,7 @@ import {
 import { identity } from './identity-schema.ts'
 import { kubernetes } from './kubernetes-schema.ts'
 import { output } from './output-schema.ts'
-import { socket } from './socket-schema.ts'
+import { socket, socketOwner } from './socket-schema.ts'
 import { trust } from './trust-schema.ts'
 
 /** Where Istio and GKE mount the certificates of a workload. */
@@ -107,8 +106,7 @@ const admin = section('the admin endpoint', {
     { default: 'unix:admin.sock' },
   ),
   mode: v.optional(key('of a UNIX socket; without it `"0600"`', socketMode)),
-  owner: v.optional(key("of a UNIX socket; without it, the agent's user", account('/etc/passwd'))),
-  group: v.optional(key("of a UNIX socket; without it, that of the agent's user", account('/etc/group'))),
+  ...socketOwner,
   tokenFile: v.optional(
     key(
       'a file of mode 0600 with at least 16 characters. A caller that sends them as `Authorization: Bearer …` may renew, change roots, and set every log level',

@@ -69,14 +69,19 @@ const limits = section('bounds of what callers make the agent hold', {
   }),
 })
 
-/** The file of a socket, and how much its callers may hold. */
-const socketFile = {
-  path: key('the socket; at most 107 bytes', path),
-  mode: key('its mode', socketMode, { default: `0${DEFAULT_MODE.toString(8)}` }),
+/** Of every UNIX socket. */
+export const socketOwner = {
   owner: v.optional(
     key("its owner; without it, the agent's user. To give a socket away takes root", account('/etc/passwd')),
   ),
   group: v.optional(key("its group; without it, that of the agent's user", account('/etc/group'))),
+}
+
+/** The file of a socket, and how much its callers may hold. */
+const socketFile = {
+  path: key('the socket; at most 107 bytes', path),
+  mode: key('its mode', socketMode, { default: `0${DEFAULT_MODE.toString(8)}` }),
+  ...socketOwner,
   limits,
 }
 

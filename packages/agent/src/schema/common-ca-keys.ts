@@ -42,7 +42,7 @@ export const MEMBERS_KEY = {
     type: 'objects',
     required: true,
     description: 'the CAs, the preferred one first, each with its `plugin` and the keys of that plugin',
-    options: PLUGIN_KEY,
+    options: {},
   },
 } as const satisfies PluginOptions
 
