@@ -96,7 +96,7 @@ test('the identity token of the metadata server is exchanged where that is confi
     () => ({ access_token: 'access-1', expires_in: 3600 }),
     token => token === identity,
   )
-  const gceMetadata = { audience: 'sts', serviceAccount: 'default', address: metadata.address }
+  const gceMetadata = { audience: 'sts', address: metadata.address }
   const source = await sts.create(context, { ...config, gceMetadata })
   assert.equal((await source.get({ signal })).token, 'access-1')
 })
