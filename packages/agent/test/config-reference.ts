@@ -112,12 +112,14 @@ async function caSections(): Promise<string[]> {
   for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS)) {
     const { options } = (await load()).plugin
     const title = `credentials: ${name}`
-    sources.push(section(3, title, [optionTable(withoutKnown(options, known), 'ca.credentials')]))
+    const hasKeys = Object.keys(options).length > 0
+    if (hasKeys) sources.push(section(3, title, [optionTable(withoutKnown(options, known), 'ca.credentials')]))
     for (const option of Object.values(options)) known.set(option, title)
   }
   const intro = `Who signs; required. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
 [CA plugins](../packages/agent/README.md#ca-plugins).`
-  const credentials = 'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md).'
+  const credentials =
+    'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'
   return [
     section(2, 'ca', [intro, optionTable(common, 'ca')]),
     ...(await Promise.all(plugins)),
@@ -143,8 +145,10 @@ export async function pluginPages(): Promise<ReadonlyMap<string, string>> {
     const { plugin } = await load()
     write(`${name}.md`, name, { ...(plugin.needs?.includes('members') && MEMBERS_KEY), ...plugin.options })
   }
-  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS))
-    write('credentials.md', name, (await load()).plugin.options)
+  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS)) {
+    const { options } = (await load()).plugin
+    if (Object.keys(options).length > 0) write('credentials.md', name, options)
+  }
   return pages
 }
 
