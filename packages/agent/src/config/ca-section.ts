@@ -171,7 +171,7 @@ export function caSchema({ plugin, credentials, keys, members }: SectionShape): 
     ...(keys['credentials']?.type === 'object' && {
       credentials: optionsSchema(
         keys['credentials'].options,
-        removedKey,
+        key => (key === 'file' ? new Fault('unknown key', 'Write tokenFile under ca') : removedKey(key)),
         'user' in keys['credentials'].options ? USER_SCHEMA : {},
       ),
     }),

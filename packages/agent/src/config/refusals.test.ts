@@ -217,11 +217,16 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: stss }',
-    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, sts, workload-token, static, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in sts?',
+    says: 'livery.yaml:1: ca.credentials.source: "stss" is none of the built-in token-file, gce-metadata, workload-token, sts, static, and is not found from DIRECTORY. Install it there, or name a file such as ./my-ca.mjs. Did you mean the built-in sts?',
   },
   {
     replaces: 'plugin: embedded',
-    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { file: x }',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: token-file, file: x }',
+    says: 'livery.yaml:1: ca.credentials.file: unknown key. Write tokenFile under ca.',
+  },
+  {
+    replaces: 'plugin: embedded',
+    text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: {}',
     says: 'livery.yaml:1: ca.credentials.source: is missing. Add the key "source".',
   },
   {
@@ -237,7 +242,7 @@ const REFUSALS: readonly { readonly text: string; readonly replaces?: string; re
   {
     replaces: 'plugin: embedded',
     text: 'plugin: citadel, address: "ca:15012", rootCert: system, credentials: s3cret',
-    says: 'livery.yaml:1: ca.credentials: is a string, not a mapping. Write source, file under it.',
+    says: 'livery.yaml:1: ca.credentials: is a string, not a mapping. Write source under it.',
   },
   {
     replaces: 'plugin: embedded',
