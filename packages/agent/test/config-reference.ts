@@ -1,17 +1,16 @@
 /** Writes docs/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { PluginNeed, PluginOptions } from '@livery/core'
+import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
 import { stringify } from 'yaml'
-import { defaults, OPTIONAL_DEFAULTS } from '../src/config/defaults.ts'
 import { settingsSchema } from '../src/config/schema.ts'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
 import { USER_KEY, USER_SCHEMA } from '../src/plugin/user-key.ts'
 import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../src/schema/common-ca-keys.ts'
-import { isTreeObject, type Tree, type TreeObject } from '../src/schema/config-tree.ts'
+import { isTreeObject } from '../src/schema/config-tree.ts'
 import { optionsSchema } from '../src/schema/plugin-schema.ts'
-import type { Schema } from '../src/schema/schema-parts.ts'
+import { factsOf, type Shape } from '../src/schema/shape.ts'
 
 export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
 
@@ -26,21 +25,6 @@ export interface KeyRow {
   readonly default: string
   readonly meaning: string | undefined
 }
-
-/** The parts of a schema of valibot that are looked at. */
-interface Node extends Schema<unknown> {
-  readonly getter?: (input: unknown) => Node
-  readonly wrapped?: Node
-  readonly entries?: Readonly<Record<string, Node>>
-  readonly item?: Node
-  readonly value?: Node
-}
-
-/** Where the agent fills in defaults, by the path of the mapping. */
-const DEFAULTS: ReadonlyMap<string, TreeObject> = new Map([
-  ['', defaults({ terminal: false })],
-  ...OPTIONAL_DEFAULTS.map(([path, tree]) => [path.join('.').replaceAll('.*', '[]'), tree] as const),
-])
 
 /** Sections whose mappings others share, before those others. */
 const FIRST = ['sockets', 'output']
@@ -95,18 +79,20 @@ export async function page(): Promise<string> {
     return below.length === 0 ? [] : [section(2, path, [`${sentence(meaning)}${more(path)}`, table(below)])]
   })
   const linked = new Set(sections.map(text => /^## (\w+)/.exec(text)?.[1]).concat('ca'))
-  const index = table(top, ({ path }) => (linked.has(path) ? `[\`${path}\`](#${path.toLowerCase()})` : `\`${path}\``))
-  return [HEAD, section(2, 'The sections', [index]), ...sections, ...(await caSections())].join('\n')
+  const links = top.flatMap(({ path }) => (linked.has(path) ? `[\`${path}\`](#${path.toLowerCase()})` : []))
+  const single = table(top.filter(({ path }) => !linked.has(path)))
+  const index = [`The sections: ${links.join(', ')}. The other keys at the top:`, single]
+  return [HEAD, section(2, 'The keys', index), ...sections, ...(await caSections())].join('\n')
 }
 
 /** The keys of the file but those of `ca`. */
 export function settingRows(): KeyRow[] {
-  const seen = new Map<Node, string>()
+  const seen: Seen = new Map()
   const { entries = {} } = mappingsOf(settingsSchema).mappings[0] ?? {}
   const names = Object.keys(entries)
   const rows = [...new Set([...FIRST, ...names])].map(name => {
     const only = { ...v.object({ [name]: entries[name] ?? v.unknown() }) }
-    return [name, rowsOf(only, '', settingDefault, seen)] as const
+    return [name, rowsOf(only, '', seen)] as const
   })
   const byName = new Map(rows)
   return names.flatMap(name => byName.get(name) ?? [])
@@ -121,17 +107,24 @@ async function caSections(): Promise<string[]> {
     const link = `[The page of the plugin](../packages/ca-plugins/docs/${name}.md).`
     return section(3, `ca: ${name}`, [`${plugin.needs?.length ? `${needed(plugin.needs)} ` : ''}${link}`, own])
   })
-  const sources = Object.entries(BUILT_IN_CREDENTIALS).map(async ([name, load]) =>
-    section(3, `credentials: ${name}`, [optionTable((await load()).plugin.options, 'ca.credentials')]),
-  )
-  const intro = `Who signs. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
+  const known = new Map<PluginOption, string>()
+  const sources: string[] = []
+  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS)) {
+    const { options } = (await load()).plugin
+    const title = `credentials: ${name}`
+    const hasKeys = Object.keys(options).length > 0
+    if (hasKeys) sources.push(section(3, title, [optionTable(withoutKnown(options, known), 'ca.credentials')]))
+    for (const option of Object.values(options)) known.set(option, title)
+  }
+  const intro = `Who signs; required. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
 [CA plugins](../packages/agent/README.md#ca-plugins).`
-  const credentials = 'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md).'
+  const credentials =
+    'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'
   return [
     section(2, 'ca', [intro, optionTable(common, 'ca')]),
     ...(await Promise.all(plugins)),
     section(2, 'ca.credentials', [credentials]),
-    ...(await Promise.all(sources)),
+    ...sources,
   ]
 }
 
@@ -152,8 +145,10 @@ export async function pluginPages(): Promise<ReadonlyMap<string, string>> {
     const { plugin } = await load()
     write(`${name}.md`, name, { ...(plugin.needs?.includes('members') && MEMBERS_KEY), ...plugin.options })
   }
-  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS))
-    write('credentials.md', name, (await load()).plugin.options)
+  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS)) {
+    const { options } = (await load()).plugin
+    if (Object.keys(options).length > 0) write('credentials.md', name, options)
+  }
   return pages
 }
 
@@ -162,57 +157,76 @@ function needed(needs: readonly PluginNeed[]): string {
   return `Beside these keys it takes ${keys.join(', ')}.`
 }
 
+/** Without the options within others that a table above has. */
+function withoutKnown(options: PluginOptions, known: ReadonlyMap<PluginOption, string>): PluginOptions {
+  const changed = Object.entries(options).map(([name, option]) => {
+    if (option.type !== 'object') return [name, option] as const
+    const parts = Object.entries(option.options)
+    const [left, taken] = [parts.filter(([, part]) => !known.has(part)), parts.filter(([, part]) => known.has(part))]
+    const [first] = taken
+    if (!first) return [name, option] as const
+    const description = `${option.description}. ${list(taken.map(([key]) => `\`${key}\``))} as in \`${known.get(first[1])}\``
+    return [name, { ...option, description, options: Object.fromEntries(left) }] as const
+  })
+  return Object.fromEntries(changed)
+}
+
 function optionTable(options: PluginOptions, path: string): string {
-  const schema = optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {})
-  const filled = optionDefaults(options)
-  return table(rowsOf(schema, path, place => valueAt(filled, path === '' ? place : place.slice(path.length + 1))))
+  return table(rowsOf(optionsSchema(options, undefined, 'user' in options ? USER_SCHEMA : {}), path))
 }
 
-function optionDefaults(options: PluginOptions): TreeObject {
-  return Object.fromEntries(
-    Object.entries(options).flatMap<readonly [string, Tree]>(([name, option]) => {
-      if (option.type === 'object') return [[name, optionDefaults(option.options)]]
-      return 'default' in option && option.default !== undefined ? [[name, option.default]] : []
-    }),
-  )
-}
+/** The entries of keys that have a row, with the place of their mapping. */
+type Seen = Map<Shape, string>
 
-/** The keys below `schema`, each mapping before its keys. A mapping that is in `seen` is named, and not repeated. */
-function rowsOf(
-  schema: Node,
-  path: string,
-  defaultAt: (path: string) => unknown,
-  seen: Map<Node, string> = new Map(),
-): KeyRow[] {
+/** The keys below `schema`, each mapping before its keys. A key whose entry is in `seen` is named with its mapping, and not repeated. */
+function rowsOf(schema: Shape, path: string, seen: Seen = new Map()): KeyRow[] {
   const { suffix, mappings } = mappingsOf(schema)
-  const names = new Set(mappings.flatMap(({ entries = {} }) => Object.keys(entries)))
-  return [...names].flatMap(name => {
-    const owners = mappings.flatMap(({ entries = {} }) => entries[name] ?? [])
-    const [child] = owners
-    if (!child) return []
-    const place = [...(path + suffix === '' ? [] : [path + suffix]), name].join('.')
-    const below = mappingsOf(child)
-    const [only] = below.mappings
-    const known = only && seen.get(only)
-    if (only && below.mappings.length === 1 && known === undefined) seen.set(only, place + below.suffix)
-    const isOptional = owners.length < mappings.length || child.wrapped !== undefined
+  const parent = path + suffix
+  return keysOf(mappings).flatMap(({ name, entry, isOptional }) => {
+    if ((seen.get(entry) ?? parent) !== parent) return []
+    seen.set(entry, parent)
+    const place = [...(parent === '' ? [] : [parent]), name].join('.')
+    const below = mappingsOf(entry)
+    const shared = Map.groupBy(keysOf(below.mappings), key => seen.get(key.entry) ?? '')
+    shared.delete('')
     const row: KeyRow = {
       path: place,
-      form: formOf(child),
-      default: defaultCell(defaultAt(place), isOptional, below.mappings.length > 0 && below.suffix === ''),
-      meaning: meaningOf(child, known),
+      form: formOf(entry),
+      default: defaultCell(entry, isOptional, below.mappings.length > 0 && below.suffix === ''),
+      meaning: meaningOf(entry, shared),
     }
-    return known === undefined ? [row, ...rowsOf(child, place, defaultAt, seen)] : [row]
+    return [row, ...rowsOf(entry, place, seen)]
   })
 }
 
-function meaningOf(node: Node, known: string | undefined): string | undefined {
+interface MappedKey {
+  readonly name: string
+  readonly entry: Shape
+  readonly isOptional: boolean
+}
+
+/** The keys that one mapping at least has. */
+function keysOf(mappings: readonly Shape[]): MappedKey[] {
+  const names = new Set(mappings.flatMap(({ entries = {} }) => Object.keys(entries)))
+  return [...names].flatMap(name => {
+    const owners = mappings.flatMap(({ entries = {} }) => entries[name] ?? [])
+    const [entry] = owners
+    return entry ? { name, entry, isOptional: owners.length < mappings.length || entry.wrapped !== undefined } : []
+  })
+}
+
+function meaningOf(node: Shape, shared: ReadonlyMap<string, readonly MappedKey[]>): string | undefined {
   const meaning = v.getDescription(node.wrapped ?? node)
-  return known === undefined || meaning === undefined ? meaning : `${meaning}. Its keys are those of \`${known}\``
+  const taken = [...shared].map(([place, keys]) => ` ${list(keys.map(({ name }) => `\`${name}\``))} as in \`${place}\``)
+  return [meaning, ...(taken.length > 0 ? [`.${taken.join(';')}`] : [])].join('')
+}
+
+function list(words: readonly string[]): string {
+  return words.length < 2 ? words.join('') : `${words.slice(0, -1).join(', ')} and ${words.at(-1)}`
 }
 
 /** The mappings that a value can be, or consists of; `suffix` stands for them in a path. */
-function mappingsOf(node: Node): { readonly suffix: string; readonly mappings: readonly Node[] } {
+function mappingsOf(node: Shape): { readonly suffix: string; readonly mappings: readonly Shape[] } {
   const forms = formsOf(node)
   if (forms) return { suffix: '', mappings: forms.flatMap(form => mappingsOf(form).mappings) }
   if (node.wrapped) return mappingsOf(node.wrapped)
@@ -224,7 +238,7 @@ function mappingsOf(node: Node): { readonly suffix: string; readonly mappings: r
   return { suffix: sign + suffix, mappings }
 }
 
-function formOf(node: Node): string {
+function formOf(node: Shape): string {
   const { form } = v.getMetadata(node)
   if (typeof form === 'string')
     return form.replace(/`[^`]*`|\d{4,}/g, part => (part.startsWith('`') ? part : Number(part).toLocaleString('en')))
@@ -236,27 +250,18 @@ function formOf(node: Node): string {
   return node.value ? `names, each with: ${formOf(node.value)}` : 'mapping'
 }
 
-function formsOf(node: Node): readonly Node[] | undefined {
+function formsOf(node: Shape): readonly Shape[] | undefined {
   const { forms } = v.getMetadata(node)
   return Array.isArray(forms) ? forms : undefined
 }
 
-function settingDefault(place: string): unknown {
-  const bases = [...DEFAULTS].filter(([base]) => base === '' || place.startsWith(`${base}.`))
-  const values = bases.map(([base, tree]) => valueAt(tree, base === '' ? place : place.slice(base.length + 1)))
-  return values.findLast(value => value !== undefined)
-}
-
-function valueAt(tree: TreeObject, path: string): unknown {
-  return path.split('.').reduce<unknown>((value, name) => (isTreeObject(value) ? value[name] : undefined), tree)
-}
-
-function defaultCell(value: unknown, isOptional: boolean, hasKeys: boolean): string {
-  const isFilled = isTreeObject(value) && Object.keys(value).length > 0
-  if (value !== undefined && !isFilled)
+function defaultCell(schema: Shape, isOptional: boolean, hasKeys: boolean): string {
+  const { default: given } = factsOf(schema)
+  const value = typeof given === 'function' ? given({ terminal: false }) : given
+  if (value !== undefined && !(hasKeys && isTreeObject(value)))
     return `\`${stringify(value, { collectionStyle: 'flow', flowCollectionPadding: false, lineWidth: 0 }).trim()}\``
   if (isOptional) return '–'
-  return hasKeys || isFilled ? '' : '**required**'
+  return value === undefined ? '**required**' : ''
 }
 
 function section(level: number, title: string, parts: readonly string[]): string {

@@ -22,7 +22,7 @@ test('two Envoys do mutual TLS while the CA fails over and comes back, and no re
         address,
         rootCert: `${index}.pem`,
       }))
-      return { plugin: 'failover', failures: 1, pause: '1s', maxPause: '2s', roots: 'roots.pem', cas }
+      return { plugin: 'failover', pause: '1s', roots: 'roots.pem', cas }
     },
     settings: { ttl: '8s', rotation: { settle: '1s' } },
     async between(agent) {

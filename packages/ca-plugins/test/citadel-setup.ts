@@ -60,7 +60,7 @@ export async function createCitadel(
   context: CAContext,
 ): Promise<CAClient> {
   const connection = { ...(rootCert !== undefined && { rootCert }), ...(clientCertificate && { clientCertificate }) }
-  const credentials = await tokenFile.create(context, file === undefined ? {} : { file })
+  const credentials = await tokenFile.create({ ...context, ...(file !== undefined && { tokenFile: file }) }, {})
   return citadel.create(
     {
       ...context,

@@ -103,7 +103,7 @@ export function configFor(
   config: Partial<GoogleCaConfig> = {},
 ): GoogleCaConfig {
   const own = service === 'cas' ? { pool: POOL } : { clusterUrl: CLUSTER }
-  return { service, subjectMode: 'reflected-spiffe', endpoint: address, plaintext: true, ...own, ...config }
+  return { service, subjectMode: 'reflected-spiffe', endpoint: `http://${address}`, ...own, ...config }
 }
 
 /** The call's message. */

@@ -84,7 +84,6 @@ export function kubernetesCsrConfig(config: Partial<KubernetesCsrConfig>): Kuber
     signerName: SIGNER,
     usages: ['digital signature', 'server auth', 'client auth'],
     approvalTimeout: 900_000,
-    namePrefix: 'livery-test-',
     ...roots,
     ...config,
   }

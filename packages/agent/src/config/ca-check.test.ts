@@ -61,7 +61,6 @@ const BUILT_IN: readonly (readonly [ca: string, at: string])[] = [
   ),
   [`plugin: google-ca, service: mesh-ca,\n pool: ${POOL}`, 'pool'],
   ['plugin: file-mount,\n layout: kubernetes-tls', 'layout'],
-  ['plugin: failover, cas: [{ plugin: embedded }],\n pause: 10m', 'pause'],
 ]
 for (const [ca, at] of BUILT_IN)
   test(`refused: ${ca.replace('\n', '')}`, async t => {
@@ -72,19 +71,18 @@ for (const [ca, at] of BUILT_IN)
 
 test('each CA of a list is checked by its own plugin, and refused at its own place', async t => {
   const ca = `plugin: failover,
-    pause: 1h,
     cas: [{ plugin: citadel, address: "a:15012", rootCert: r,
     headers: { te: x } }, { plugin: embedded }, { plugin: step-ca, address: "https://ca",
     passwordFile: /p }]`
   assert.deepEqual(
     (await refusals(await makeFolder(t), ca)).map(text => text.split(':')[0]),
-    ['2 ca.pause', '4 ca.cas[0].headers', '5 ca.cas[2].passwordFile'],
+    ['3 ca.cas[0].headers', '4 ca.cas[2].passwordFile'],
   )
 })
 
-test('of a default that does not go with what is set, the line is that of the section', async t => {
-  const [found] = await refusals(await makeFolder(t), 'plugin: failover, cas: [{ plugin: embedded }], maxPause: 10s')
-  assert.match(found ?? '', /^1 ca\.pause: .* raise maxPause\.$/)
+test('of a key that is left out, the line is that of the section', async t => {
+  const [found] = await refusals(await makeFolder(t), 'plugin: google-ca,\n tokenFile: t')
+  assert.match(found ?? '', /^1 ca\.pool: /)
 })
 
 const ACME = `needs: ['tls', 'credentials'],

@@ -3,7 +3,7 @@ import type { CAPlugin, CredentialPlugin, KeyType, PluginOption, PluginOptions }
 import * as v from 'valibot'
 import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../plugin/load-plugin.ts'
 import { readUser, removedKey, USER_KEY, USER_SCHEMA } from '../plugin/user-key.ts'
-import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_KEYS } from '../schema/common-ca-keys.ts'
+import { credentialKeys, MEMBERS_KEY, NEEDED_KEYS, PLUGIN_KEY, TLS_FORMS, TLS_KEYS } from '../schema/common-ca-keys.ts'
 import type { Origin, Problem } from '../schema/config-error.ts'
 import { isList, isMap, isTreeObject, type Location, plain, plainMap, type TreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
@@ -167,10 +167,11 @@ export function caSchema({ plugin, credentials, keys, members }: SectionShape): 
   // As many as there are: the shapes were made of them.
   const others = {
     ...('user' in keys && USER_SCHEMA),
+    ...(plugin.needs?.includes('tls') && TLS_FORMS),
     ...(keys['credentials']?.type === 'object' && {
       credentials: optionsSchema(
         keys['credentials'].options,
-        removedKey,
+        key => (key === 'file' ? new Fault('unknown key', 'Write tokenFile under ca') : removedKey(key)),
         'user' in keys['credentials'].options ? USER_SCHEMA : {},
       ),
     }),

@@ -1,6 +1,7 @@
 /** The differences between two configurations. */
 import { isDeepStrictEqual } from 'node:util'
-import { childPath, isTreeObject } from '../schema/config-tree.ts'
+import { childPath, isTreeObject, type Tree, type TreeObject } from '../schema/config-tree.ts'
+import { factsOf, type Shape, unwrapped } from '../schema/shape.ts'
 
 /** The paths of the keys that differ, as deep as both have mappings: `rotation.ratio`. Never a value. */
 export function changedKeys(before: object, after: object, parent = ''): string[] {
@@ -11,4 +12,16 @@ export function changedKeys(before: object, after: object, parent = ''): string[
     if (isTreeObject(old) && isTreeObject(now)) return changedKeys(old, now, path)
     return isDeepStrictEqual(old, now) ? [] : [path]
   })
+}
+
+/** `tree` without the keys that change while the agent runs, as their entries say. */
+export function withoutLive(schema: Shape, tree: Tree): TreeObject {
+  const { entries = {} } = unwrapped(schema, tree)
+  const fixed: [string, Tree][] = []
+  for (const [name, value] of isTreeObject(tree) ? Object.entries(tree) : []) {
+    const entry = entries[name]
+    if (entry && factsOf(entry).live) continue
+    fixed.push([name, entry && isTreeObject(value) ? withoutLive(entry, value) : value])
+  }
+  return Object.fromEntries(fixed)
 }

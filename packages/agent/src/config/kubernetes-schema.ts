@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { parseLabelSelector } from '../kubernetes/label-selector.ts'
 import { Fault } from '../schema/fault.ts'
-import { key, list, object, text } from '../schema/schema-parts.ts'
+import { key, list, object, section, text } from '../schema/schema-parts.ts'
 import { nonEmpty } from '../schema/values.ts'
 
 const labelSelector = text(
@@ -34,15 +34,15 @@ export const kubernetes = object({
   identity: key(
     "the identity of a pod, of `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{pod}`, `{uid}`, `{label:KEY}` and `{annotation:KEY}`. A user who may write a pod's labels or annotations chooses what they become",
     nonEmpty,
+    { default: 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}' },
   ),
-  selector: key('which pods get an identity, as for `kubectl -l`; `""` is every pod', labelSelector),
-  namespaces: key(
-    'the namespaces of these pods',
-    object({
-      only: key('pods of these namespaces alone; an empty list means all', list(kubernetesName)),
-      except: key('no pods of these namespaces', list(kubernetesName)),
-    }),
-  ),
+  selector: key('which pods get an identity, as for `kubectl -l`; `""` is every pod', labelSelector, {
+    default: 'livery.dev/inject=true',
+  }),
+  namespaces: section('the namespaces of these pods', {
+    only: key('pods of these namespaces alone; an empty list means all', list(kubernetesName), { default: [] }),
+    except: key('no pods of these namespaces', list(kubernetesName), { default: [] }),
+  }),
   cgroupRoot: v.optional(
     key("the control group above kubelet's own; without it, the one of the agent's pod, else `/`", cgroupRoot),
   ),

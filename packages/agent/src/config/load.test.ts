@@ -206,7 +206,7 @@ test('omitted keys have the documented defaults', async () => {
     retry: { min: 500, max: 150_000 },
     concurrency: 64,
     rsaKeys: 'simd',
-    ca: { plugin: 'embedded', keyType: 'ecdsa-p256', intermediate: false, maxTtl: 7_776_000_000 },
+    ca: { plugin: 'embedded', keyType: 'ecdsa-p256', intermediate: false },
     identities: [{ id: 'spiffe://cluster.local/ns/default/sa/web' }],
     removal: { grace: 300_000 },
     idle: { after: 3_600_000, action: 'renew' },
@@ -263,11 +263,11 @@ test('logs are pretty by default where they go to a terminal', async () => {
   assert.equal(config.log.format, 'pretty')
 })
 
-test('an embedded CA accepts a directory, a key type, an intermediate and a maximum lifetime', async () => {
+test('an embedded CA accepts a directory, a key type and an intermediate', async () => {
   const { config } = await load(
     MINIMAL.replace(
       '{ plugin: embedded }',
-      '{ plugin: embedded, directory: ca, keyType: rsa-2048, intermediate: true, maxTtl: 1h }',
+      '{ plugin: embedded, directory: ca, keyType: rsa-2048, intermediate: true }',
     ),
   )
   assert.deepEqual(caOf(config), {
@@ -275,7 +275,6 @@ test('an embedded CA accepts a directory, a key type, an intermediate and a maxi
     directory: join(directory, 'ca'),
     keyType: 'rsa-2048',
     intermediate: true,
-    maxTtl: 3_600_000,
   })
 })
 

@@ -119,9 +119,10 @@ async function readCA(tree: ConfigNode, sources: ConfigSources): Promise<ReadCA>
   const shape = await loadSectionShape(written, origin => placeOf(origin, sources))
   if ('problems' in shape) return { root: tree, ca: undefined, problems: shape.problems }
   const { node } = written
-  const root = node && isMap(tree) ? withKey(tree, 'ca', completeSection(shape, node, sources.workingDirectory)) : tree
+  const schema = caSchema(shape)
+  const root = node && isMap(tree) ? withKey(tree, 'ca', completeSection(shape, schema, node, sources)) : tree
   const at = new Location(root, ['ca'])
-  const checked = checkNode(caSchema(shape), at)
+  const checked = checkNode(schema, at)
   if ('refusals' in checked) return { root, ca: undefined, problems: checked.refusals }
   return { root, ca: checked.output, problems: await checkCASection(checked.output, at) }
 }

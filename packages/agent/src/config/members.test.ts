@@ -56,7 +56,7 @@ test('each CA accepts the keys of its plugin, built-in or module, with its paths
   const { loaded, folder } = await load(t, { yaml: TWO, fields: ACME })
   const { plugin, options, members = [] } = loaded.config.ca
   assert.equal(plugin.name, 'failover')
-  assert.deepEqual(options, { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 })
+  assert.deepEqual(options, { timeout: 10_000, pause: 30_000 })
   const [citadel, acme] = members
   assert.equal(citadel?.plugin.name, 'citadel')
   assert.equal(citadel.rootCert, join(folder, 'a.pem'))
@@ -117,8 +117,8 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   ],
   [
     'values of the CAs',
-    'plugin: failover, failures: 0, cas: [{ plugin: embedded, maxTtl: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
-    ['1 ca.cas[0].maxTtl', '1 ca.cas[1].address', '1 ca.failures'],
+    'plugin: failover, pause: 0s, cas: [{ plugin: embedded, intermediate: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
+    ['1 ca.cas[0].intermediate', '1 ca.cas[1].address', '1 ca.pause'],
   ],
   ['a key of the wrong CA', 'plugin: failover, cas: [{ plugin: embedded, rootCert: r }]', ['1 ca.cas[0].rootCert']],
   [
@@ -128,8 +128,8 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   ],
   [
     'errors that only the plugins of the list can find, each with its line',
-    `plugin: failover,\n  pause: 1h,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
-    ['2 ca.pause', '4 ca.cas[0].headers', '6 ca.cas[1].passwordFile'],
+    `plugin: failover,\n  cas: [{ plugin: citadel,\n  address: "a:15012", rootCert: r, headers: { te: x } },\n  { plugin: step-ca, address: "https://ca",\n  passwordFile: /p }]\n`,
+    ['3 ca.cas[0].headers', '5 ca.cas[1].passwordFile'],
   ],
   ['a list at one CA', 'plugin: embedded, cas: [{ plugin: embedded }]', ['1 ca.cas']],
   ['a key of a CA at the list', 'plugin: failover, rootCert: r, cas: [{ plugin: embedded }]', ['1 ca.rootCert']],

@@ -37,10 +37,10 @@ export const output = object({
     'where `key.pem`, `cert-chain.pem` and `root-cert.pem` are written. `{name}` is the last segment of the SPIFFE ID',
     path,
   ),
-  mode: key('of `key.pem` and `bundle.pem`; the other files have 0644', socketMode),
+  mode: key('of `key.pem` and `bundle.pem`; the other files have 0644', socketMode, { default: '0600' }),
   owner: v.optional(key('of the files and the directory; takes root', account('/etc/passwd'))),
   group: v.optional(key('of the files and the directory', account('/etc/group'))),
-  bundle: key('also `bundle.pem`, with key, chain and roots in one file', flag),
+  bundle: key('also `bundle.pem`, with key, chain and roots in one file', flag, { default: false }),
   reload: v.optional(key('how a program is asked to read the files again, after each set', reload)),
 })
 

@@ -1,11 +1,14 @@
-/** The keys of the configuration file: names, forms and bounds. A new knob is one line here and one in `defaults.ts`. */
+/** The keys of the configuration file, each with its meaning, its form and its default. */
 
-import { RSA_KEYS } from '@livery/native-keygen/defaults'
+import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
+import { DEFAULT_RSA_KEYS, RSA_KEYS } from '@livery/native-keygen/defaults'
+import { DEFAULT_NAMES, DEFAULT_OPTIONS as SERVER } from '@livery/sds-server/defaults'
 import * as v from 'valibot'
+import { formatDuration } from '../schema/duration.ts'
 import { Fault } from '../schema/fault.ts'
-import { key, kindOf, list, object, record } from '../schema/schema-parts.ts'
+import { DEFAULT_LEVEL } from '../schema/log-level.ts'
+import { key, kindOf, list, object, record, section } from '../schema/schema-parts.ts'
 import {
-  account,
   duration,
   fileSecretName,
   flag,
@@ -24,17 +27,22 @@ import {
 import { identity } from './identity-schema.ts'
 import { kubernetes } from './kubernetes-schema.ts'
 import { output } from './output-schema.ts'
-import { socket } from './socket-schema.ts'
+import { socket, socketOwner } from './socket-schema.ts'
 import { trust } from './trust-schema.ts'
 
-const rotation = object({
+/** Where Istio and GKE mount the certificates of a workload. */
+const WELL_KNOWN_FOLDERS = ['/etc/certs', '/var/run/secrets/workload-spiffe-credentials']
+
+const rotation = section('when certificates are renewed, and how roots change', {
   ratio: key(
     'a certificate is renewed after this part of the lifetime that is left when it arrives',
     numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
+    { default: MANAGER.rotation.ratio },
   ),
   jitter: key(
     'the part of the lifetime by which renewals are spread to both sides',
     numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),
+    { default: MANAGER.rotation.jitter },
   ),
   settle: v.optional(
     key(
@@ -42,7 +50,9 @@ const rotation = object({
       duration({ min: '0s', max: '24h' }),
     ),
   ),
-  ackWait: key('how long a client that does not answer is waited for', duration({ min: '0s', max: '24h' })),
+  ackWait: key('how long a client that does not answer is waited for', duration({ min: '0s', max: '24h' }), {
+    default: formatDuration(MANAGER.rotation.ackWaitMs),
+  }),
   overlap: v.optional(
     key(
       'how long a root stays that the CA names no longer; without it 1 h, or half an hour more than `settle`',
@@ -51,41 +61,52 @@ const rotation = object({
   ),
 })
 
-const files = object({
+const files = section('secrets that streams name by their files', {
   allow: v.optional(
     key(
       'the folders in which files can be; without it, `wellKnown` and those that the rules of sockets name',
       list(path),
+      { live: true },
     ),
   ),
-  wellKnown: key('folders with the pair of an identity, which is then served in place of one of the CA', list(path)),
+  wellKnown: key('folders with the pair of an identity, which is then served in place of one of the CA', list(path), {
+    default: WELL_KNOWN_FOLDERS,
+  }),
   names: key(
     'other names of secrets in files, such as `sds://gateway`',
     record(
       fileSecretName,
       input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
     ),
+    { default: {} },
   ),
-  expired: key('what happens to a certificate in files at its end', oneOf(['withhold', 'serve'])),
-  poll: key('how often files are looked at where no event comes', duration({ min: '1s', max: '1h' })),
+  expired: key('what happens to a certificate in files at its end', oneOf(['withhold', 'serve']), {
+    default: FILE_DEFAULTS.expired,
+  }),
+  poll: key('how often files are looked at where no event comes', duration({ min: '1s', max: '1h' }), {
+    default: formatDuration(FILE_DEFAULTS.pollMs),
+  }),
 })
 
-const sds = object({
-  takeover: key('the agent takes over from the one that runs, as with `livery run --takeover`', flag),
+const sds = section('connections and calls of all sockets', {
+  takeover: key('the agent takes over from the one that runs, as with `livery run --takeover`', flag, {
+    default: SERVER.takeover,
+  }),
   refusedNames: key(
     'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without',
     oneOf(['omit', 'invalidate']),
+    { default: SERVER.refusedNames },
   ),
 })
 
-const admin = object({
+const admin = section('the admin endpoint', {
   address: key(
     'where the admin endpoint listens: by default at `admin.sock` in the folder of the first socket. TCP has no login: loopback, for a browser',
     listenAddress,
+    { default: 'unix:admin.sock' },
   ),
   mode: v.optional(key('of a UNIX socket; without it `"0600"`', socketMode)),
-  owner: v.optional(key("of a UNIX socket; without it, the agent's user", account('/etc/passwd'))),
-  group: v.optional(key("of a UNIX socket; without it, that of the agent's user", account('/etc/group'))),
+  ...socketOwner,
   tokenFile: v.optional(
     key(
       'a file of mode 0600 with at least 16 characters. A caller that sends them as `Authorization: Bearer …` may renew, change roots, and set every log level',
@@ -95,28 +116,32 @@ const admin = object({
 })
 
 const settings = {
-  trustDomain: key("the trust domain of the agent's identities", trustDomain),
-  keyType: key('the type of new keys', keyType),
+  trustDomain: key("the trust domain of the agent's identities", trustDomain, { default: 'cluster.local' }),
+  keyType: key('the type of new keys', keyType, { default: MANAGER.keyType }),
   ttl: key(
     "the lifetime that the CA is asked for: the certificate's own dates decide",
     duration({ min: '1s', max: '3650d' }),
+    { default: formatDuration(MANAGER.ttlSeconds * 1000) },
   ),
-  rotation: key('when certificates are renewed, and how roots change', rotation),
-  trust: key('roots beside those that the CA sends, and revocation lists', trust),
-  retry: key(
-    'between attempts after an error of the CA, for each identity',
-    object({
-      min: key('after the first failure; it doubles with each', duration({ min: '10ms', max: '1h' })),
-      max: key('the longest, also where the CA asks to wait', duration({ min: '10ms', max: '24h' })),
+  rotation,
+  trust,
+  retry: section('between attempts after an error of the CA, for each identity', {
+    min: key('after the first failure; it doubles with each', duration({ min: '10ms', max: '1h' }), {
+      default: formatDuration(MANAGER.retry.minMs),
     }),
-  ),
+    max: key('the longest, also where the CA asks to wait', duration({ min: '10ms', max: '24h' }), {
+      default: formatDuration(MANAGER.retry.maxMs),
+    }),
+  }),
   concurrency: key(
     'the most calls to the CA at once; how many there are adapts to what it takes',
     wholeNumber(1, 10_000),
+    { default: MANAGER.concurrency },
   ),
   rsaKeys: key(
     "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512 IFMA or AVX2, or `search` on a CPU without these)",
     oneOf(RSA_KEYS),
+    { default: DEFAULT_RSA_KEYS },
   ),
   ca: v.optional(
     key(
@@ -124,24 +149,26 @@ const settings = {
       v.pipe(v.unknown(), v.metadata({ form: 'mapping' })),
     ),
   ),
-  identities: key('the identities that are held', list(identity)),
-  removal: key(
-    'what happens to an identity that leaves the configuration',
-    object({ grace: key('how long it is still held and served', duration({ min: '0s', max: '30d' })) }),
-  ),
-  idle: key(
-    'what happens to an identity that nobody streams',
-    object({
-      after: key('after how long it is idle', duration({ min: '1s', max: '3650d' })),
-      action: key(
-        'whether a listed one is renewed all the same, or loses its key until a stream asks; what came on demand is forgotten',
-        oneOf(['renew', 'drop']),
-      ),
+  identities: key('the identities that are held', list(identity), { default: [], live: true }),
+  removal: section('what happens to an identity that leaves the configuration', {
+    grace: key('how long it is still held and served', duration({ min: '0s', max: '30d' }), {
+      default: formatDuration(MANAGER.removalGraceMs),
     }),
-  ),
+  }),
+  idle: section('what happens to an identity that nobody streams', {
+    after: key('after how long it is idle', duration({ min: '1s', max: '3650d' }), {
+      default: formatDuration(MANAGER.idle.afterMs),
+    }),
+    action: key(
+      'whether a listed one is renewed all the same, or loses its key until a stream asks; what came on demand is forgotten',
+      oneOf(['renew', 'drop']),
+      { default: MANAGER.idle.action },
+    ),
+  }),
   maxIdentities: key(
     'the most identities held, at about 12 KB each; the listed ones always have their place',
     wholeNumber(1, 1_000_000),
+    { default: MANAGER.maxIdentities },
   ),
   kubernetes: v.optional(key('the pods of this node get identities', kubernetes)),
   store: v.optional(
@@ -155,34 +182,35 @@ const settings = {
       }),
     ),
   ),
-  sharedFolders: key('folders that others may write to, and whose writers are trusted', list(path)),
-  sockets: key('the shared sockets', list(socket)),
-  files: key('secrets that streams name by their files', files),
-  output: v.optional(key('certificates in files, for every identity without its own `output`', output)),
-  names: key(
-    'names with a meaning of their own, in requests of clients',
-    object({
-      default: key("the caller's own identity", nonEmpty),
-      root: key("the roots of the agent's trust domain", nonEmpty),
-      all: key('the roots of all trust domains', nonEmpty),
-    }),
-  ),
-  sds: key('connections and calls of all sockets', sds),
-  admin: key('the admin endpoint', admin),
+  sharedFolders: key('folders that others may write to, and whose writers are trusted', list(path), { default: [] }),
+  sockets: key('the shared sockets', list(socket), { default: [], live: true }),
+  files,
+  output: v.optional(key('certificates in files, for every identity without its own `output`', output, { live: true })),
+  names: section('names with a meaning of their own, in requests of clients', {
+    default: key("the caller's own identity", nonEmpty, { default: DEFAULT_NAMES.default }),
+    root: key("the roots of the agent's trust domain", nonEmpty, { default: DEFAULT_NAMES.root }),
+    all: key('the roots of all trust domains', nonEmpty, { default: DEFAULT_NAMES.all }),
+  }),
+  sds,
+  admin,
   health: v.optional(
     key(
       'a second listener, with `/healthz/*` and `/metrics` only',
       object({ address: key('where it listens', hostPort) }),
     ),
   ),
-  drain: key('how long streams may continue when the agent ends', duration({ min: '0s', max: '1h' })),
-  log: key(
-    'the log, on standard error',
-    object({
-      level: key('the least severe lines that each [scope](logs.md#scopes) writes', logLevels),
-      format: key('`pretty` is the default on a terminal', oneOf(['json', 'pretty'])),
+  drain: key('how long streams may continue when the agent ends', duration({ min: '0s', max: '1h' }), {
+    default: formatDuration(SERVER.drainMs),
+  }),
+  log: section('the log, on standard error', {
+    level: key('the least severe lines that each [scope](logs.md#scopes) writes', logLevels, {
+      default: DEFAULT_LEVEL,
+      live: true,
     }),
-  ),
+    format: key('`pretty` is the default on a terminal', oneOf(['json', 'pretty']), {
+      default: ({ terminal }) => (terminal ? 'pretty' : 'json'),
+    }),
+  }),
   profile: v.optional(
     key('fills in what an unchanged istio-proxy needs, below what the file writes', oneOf(['istio'])),
   ),

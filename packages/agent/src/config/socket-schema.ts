@@ -1,8 +1,9 @@
 /** The keys of sockets: of `sockets`, and of an identity's own. */
+import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_WORKLOAD_API } from '@livery/sds-server/defaults'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
-import { faultMessage, key, list, object, oneForm } from '../schema/schema-parts.ts'
+import { faultMessage, key, list, object, oneForm, section } from '../schema/schema-parts.ts'
 import {
   account,
   allowEntry,
@@ -32,41 +33,56 @@ const namesSomebody = <T extends CallerFields>() =>
     faultMessage(new Fault('has no uid, gid or selectors, so it would let in everybody', 'Add one of them')),
   )
 
-const limits = object({
-  connections: key('connections of the socket', wholeNumber(1, 1_000_000)),
-  streams: key('calls of the socket', wholeNumber(1, 1_000_000)),
-  names: key('names of one stream', wholeNumber(1, 100_000)),
-  messageBytes: key('the size of one request', wholeNumber(4_096, 64 * 1024 * 1024, 'bytes')),
-  perCaller: key(
-    'what one caller gets on all sockets together: a uid, or a pod where `identify` is set',
-    object({
-      connections: key('its connections, at most as many as it leaves to others', wholeNumber(1, 1_000_000)),
-      streams: key('its calls, at most as many as it leaves to others', wholeNumber(1, 1_000_000)),
-      names: key('the names of all its streams', wholeNumber(1, 10_000_000)),
-      requestsPerSecond: key('ACKs count; beyond it the caller waits', wholeNumber(1, 10_000_000)),
-      bytes: key('what it may make the process hold', wholeNumber(1_048_576, 64 * 1024 ** 3, 'bytes')),
-      identities: v.optional(
-        key(
-          'identities that are held on demand because it asked; without it, half of what the listed ones leave of `maxIdentities`',
-          wholeNumber(1, 1_000_000),
-        ),
-      ),
-      files: key('names of files that are watched for it', wholeNumber(1, 4_000)),
-      identitiesPerMinute: key('identities on demand that it may add', wholeNumber(1, 1_000_000)),
+const limits = section('bounds of what callers make the agent hold', {
+  connections: key('connections of the socket', wholeNumber(1, 1_000_000), { default: DEFAULT_LIMITS.connections }),
+  streams: key('calls of the socket', wholeNumber(1, 1_000_000), { default: DEFAULT_LIMITS.streams }),
+  names: key('names of one stream', wholeNumber(1, 100_000), { default: DEFAULT_LIMITS.names }),
+  messageBytes: key('the size of one request', wholeNumber(4_096, 64 * 1024 * 1024, 'bytes'), {
+    default: DEFAULT_LIMITS.messageBytes,
+  }),
+  perCaller: section('what one caller gets on all sockets together: a uid, or a pod where `identify` is set', {
+    connections: key('its connections, at most as many as it leaves to others', wholeNumber(1, 1_000_000), {
+      default: DEFAULT_LIMITS.perCaller.connections,
     }),
-  ),
+    streams: key('its calls, at most as many as it leaves to others', wholeNumber(1, 1_000_000), {
+      default: DEFAULT_LIMITS.perCaller.streams,
+    }),
+    names: key('the names of all its streams', wholeNumber(1, 10_000_000), { default: DEFAULT_LIMITS.perCaller.names }),
+    requestsPerSecond: key('ACKs count; beyond it the caller waits', wholeNumber(1, 10_000_000), {
+      default: DEFAULT_LIMITS.perCaller.requestsPerSecond,
+    }),
+    bytes: key('what it may make the process hold', wholeNumber(1_048_576, 64 * 1024 ** 3, 'bytes'), {
+      default: DEFAULT_LIMITS.perCaller.bytes,
+    }),
+    identities: v.optional(
+      key(
+        'identities that are held on demand because it asked; without it, half of what the listed ones leave of `maxIdentities`',
+        wholeNumber(1, 1_000_000),
+      ),
+    ),
+    files: key('names of files that are watched for it', wholeNumber(1, 4_000), {
+      default: DEFAULT_LIMITS.perCaller.files,
+    }),
+    identitiesPerMinute: key('identities on demand that it may add', wholeNumber(1, 1_000_000), {
+      default: DEFAULT_LIMITS.perCaller.identitiesPerMinute,
+    }),
+  }),
 })
 
-/** The file of a socket, and how much its callers may hold. */
-const socketFile = {
-  path: key('the socket; at most 107 bytes', path),
-  mode: key('its mode', socketMode),
+/** Of every UNIX socket. */
+export const socketOwner = {
   owner: v.optional(
     key("its owner; without it, the agent's user. To give a socket away takes root", account('/etc/passwd')),
   ),
   group: v.optional(key("its group; without it, that of the agent's user", account('/etc/group'))),
-  workloadApi: key('also serves the SPIFFE Workload API', flag),
-  limits: key('bounds of what callers make the agent hold', limits),
+}
+
+/** The file of a socket, and how much its callers may hold. */
+const socketFile = {
+  path: key('the socket; at most 107 bytes', path),
+  mode: key('its mode', socketMode, { default: `0${DEFAULT_MODE.toString(8)}` }),
+  ...socketOwner,
+  limits,
 }
 
 /** `kubernetes`: the callers of a socket are identified by their pods. */
@@ -80,8 +96,11 @@ const identify = v.optional(
   ),
 )
 
+const workloadApi = (isDefault: boolean) => key('also serves the SPIFFE Workload API', flag, { default: isDefault })
+
 const ownSocketMapping = object({
   ...socketFile,
+  workloadApi: workloadApi(DEFAULT_WORKLOAD_API.own),
   allow: v.optional(
     key('files that its callers may name; `*` is the files of a folder, `**` all below', list(filePattern)),
   ),
@@ -117,11 +136,13 @@ const caller = v.pipe(
 
 export const socket = object({
   ...socketFile,
+  workloadApi: workloadApi(DEFAULT_WORKLOAD_API.shared),
   allow: key(
     'the names that callers may ask for. In a SPIFFE ID `*` is part of a path segment, `**` the rest of the path',
     list(allowEntry),
+    { default: [] },
   ),
   callers: v.optional(key('who is let in; without it, everybody who can open the socket', list(caller))),
   identify,
-  onDemand: key('an allowed identity that is not listed is issued when a stream asks for it', flag),
+  onDemand: key('an allowed identity that is not listed is issued when a stream asks for it', flag, { default: false }),
 })

@@ -1,20 +1,24 @@
 /** The keys of `trust`. */
-import { splitCertificates } from '@livery/core'
+import { DEFAULT_OPTIONS as MANAGER, splitCertificates } from '@livery/core'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
+import { formatDuration } from '../schema/duration.ts'
 import { Fault } from '../schema/fault.ts'
-import { key, kindOf, list, object, oneForm, record, text } from '../schema/schema-parts.ts'
-import { duration, isPem, path } from '../schema/values.ts'
+import { key, kindOf, list, object, oneForm, record, section, text, withPath } from '../schema/schema-parts.ts'
+import { absolutePath, duration, isPem, path } from '../schema/values.ts'
 
 /** PEM itself, or the path of a file. */
-const anchor = text(
-  'path or PEM',
-  input => {
-    if (!isPem(input)) return input === '' ? new Fault('is empty', 'Write a path or PEM') : input
-    if (splitCertificates(input).length > 0) return input
-    return new Fault('has no certificate', 'Write the roots as PEM: -----BEGIN CERTIFICATE-----')
-  },
-  'Write a path, or PEM',
+const anchor = withPath(
+  text(
+    'path or PEM',
+    input => {
+      if (!isPem(input)) return input === '' ? new Fault('is empty', 'Write a path or PEM') : input
+      if (splitCertificates(input).length > 0) return input
+      return new Fault('has no certificate', 'Write the roots as PEM: -----BEGIN CERTIFICATE-----')
+    },
+    'Write a path, or PEM',
+  ),
+  absolutePath,
 )
 
 const httpsUrl = text(
@@ -54,18 +58,23 @@ const federated = oneForm<Federated>([federatedFile, federatedUrl], input =>
 )
 
 /** Roots, and lists of revoked certificates. */
-export const trust = object({
+export const trust = section('roots beside those that the CA sends, and revocation lists', {
   poll: key(
     'how often a CA that lists its roots without pushing them is asked for them',
     duration({ min: '10s', max: '24h' }),
+    { default: formatDuration(MANAGER.rootsPollMs) },
   ),
   anchors: key(
     "roots of the agent's trust domain: trusted beside those of the CA, and removed by no list of the CA",
     list(anchor),
+    { default: [], live: true },
   ),
-  crl: v.optional(key("revocation lists of the agent's trust domain: PEM, served beside the roots", path)),
+  crl: v.optional(
+    key("revocation lists of the agent's trust domain: PEM, served beside the roots", path, { live: true }),
+  ),
   federated: key(
     'the roots of other trust domains, by their names; each is served as `spiffe://NAME`',
     record(federated, input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { other.example: { file } }')),
+    { default: {}, live: true },
   ),
 })

@@ -17,8 +17,8 @@ export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readon
 export const BUILT_IN_CREDENTIALS: Readonly<Record<string, () => Promise<{ readonly plugin: CredentialPlugin }>>> = {
   'token-file': async () => ({ plugin: (await credentials()).tokenFile }),
   'gce-metadata': async () => ({ plugin: (await credentials()).gceMetadata }),
-  sts: async () => ({ plugin: (await credentials()).sts }),
   'workload-token': async () => ({ plugin: (await credentials()).workloadToken }),
+  sts: async () => ({ plugin: (await credentials()).sts }),
   static: async () => ({ plugin: (await credentials()).staticToken }),
 }
 

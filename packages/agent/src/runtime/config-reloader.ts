@@ -1,13 +1,14 @@
 /** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
 import { after, type Clock, untilAborted, WatchedFiles } from '@livery/core'
-import { changedKeys } from '../config/changed-keys.ts'
+import { changedKeys, withoutLive } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { configJson } from '../config/print.ts'
+import { settingsSchema } from '../config/schema.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
-import { type ConfigNode, isTreeObject, Location, plain } from '../schema/config-tree.ts'
+import { Location, plain } from '../schema/config-tree.ts'
 import { contentDigest } from '../schema/document.ts'
 import { formatLogLevels, LOG_SCOPES, type LogLevels } from '../schema/log-level.ts'
 import type { LiveChanges, LiveConfig } from './live-config.ts'
@@ -136,7 +137,10 @@ export class ConfigReloader implements AsyncDisposable {
     const logger = scopes.of('config')
     const before = this.#last
     this.#last = loaded
-    this.#needsRestart = [...changedKeys(fixed(started.root), fixed(loaded.root)), ...changes.needsRestart]
+    this.#needsRestart = [
+      ...changedKeys(withoutLive(settingsSchema, plain(started.root)), withoutLive(settingsSchema, plain(loaded.root))),
+      ...changes.needsRestart,
+    ]
     this.#followLevels(before.config.log.level, loaded.config.log.level)
     for (const warning of loaded.warnings) if (!before.warnings.includes(warning)) logger.warn(warning)
     if (this.#needsRestart.length > 0)
@@ -184,24 +188,6 @@ export function describeChanges(changes: LiveChanges): string {
   add(changes.socketsClosed, 'socket', 'sockets', 'closed')
   add(changes.socketsChanged, 'socket', 'sockets', 'changed')
   return parts.length === 0 ? 'identities and sockets are the same' : parts.join(', ')
-}
-
-/** Without what changes while the agent runs. */
-function fixed(root: ConfigNode): object {
-  const tree = plain(root)
-  const {
-    identities: _,
-    sockets: _sockets,
-    output: _output,
-    files,
-    log,
-    trust,
-    ...rest
-  } = isTreeObject(tree) ? tree : {}
-  const { allow: _allow, ...fixedFiles } = isTreeObject(files) ? files : {}
-  const { level: _level, ...fixedLog } = isTreeObject(log) ? log : {}
-  const { anchors: _anchors, federated: _federated, crl: _crl, ...fixedTrust } = isTreeObject(trust) ? trust : {}
-  return { ...rest, files: fixedFiles, log: fixedLog, trust: fixedTrust }
 }
 
 /** All that the agent holds and serves is of its trust domain. */

@@ -1,5 +1,6 @@
 /** The keys of the section `ca` that are the agent's, whatever the plugin. */
 import type { PluginNeed, PluginOptions } from '@livery/core'
+import { rootCert } from './values.ts'
 
 export const TLS_KEYS = {
   rootCert: { type: 'path', description: "what the CA's certificate is verified with: a file, or system" },
@@ -12,6 +13,9 @@ export const TLS_KEYS = {
     },
   },
 } as const satisfies PluginOptions
+
+/** In place of the form of the same keys above. */
+export const TLS_FORMS = { rootCert }
 
 export const PLUGIN_KEY = {
   plugin: { type: 'string', required: true, description: 'a built-in name, or a module' },
@@ -38,7 +42,7 @@ export const MEMBERS_KEY = {
     type: 'objects',
     required: true,
     description: 'the CAs, the preferred one first, each with its `plugin` and the keys of that plugin',
-    options: PLUGIN_KEY,
+    options: {},
   },
 } as const satisfies PluginOptions
 

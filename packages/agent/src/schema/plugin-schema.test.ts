@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { PluginOptions } from '@livery/core'
 import { check, checkNode } from './check.ts'
+import { complete } from './complete.ts'
 import { UNWRITTEN } from './config-error.ts'
 import { Location, nodeOf, plain, type Tree } from './config-tree.ts'
 import { faultText } from './fault.ts'
-import { changeOptions, fillDefault, markSecret, optionsSchema } from './plugin-schema.ts'
+import { markSecrets, optionsSchema } from './plugin-schema.ts'
 
 const OPTIONS: PluginOptions = {
   name: { type: 'string', required: true, problem: text => (text === 'bad' ? 'is bad' : undefined), description: '' },
@@ -29,9 +30,11 @@ const OPTIONS: PluginOptions = {
   },
 }
 
+const PLACE = { terminal: false, workingDirectory: '/w' }
+
 function parse(given: Tree): unknown {
-  const filled = changeOptions(OPTIONS, nodeOf(given, UNWRITTEN), fillDefault)
-  const checked = check(optionsSchema(OPTIONS), plain(filled))
+  const schema = optionsSchema(OPTIONS)
+  const checked = check(schema, plain(complete(schema, nodeOf(given, UNWRITTEN), PLACE)))
   if ('output' in checked) return checked.output
   return checked.refusals.map(({ path, fault }) => `${path.join('.')}: ${faultText(fault)}`)
 }
@@ -62,7 +65,7 @@ test('a plugin gets its values with the defaults, durations in milliseconds, and
       on: false,
       names: [],
       labels: { a: 'b' },
-      inner: { key: 'k' },
+      inner: { key: '/w/k' },
       many: [
         { at: '/1', ttl: 3_000 },
         { at: '/2', ttl: 1_000 },
@@ -93,16 +96,18 @@ for (const [given, says] of REFUSALS)
     assert.deepEqual(parse(given), [says])
   })
 
-test('paths are found at every depth', () => {
-  const given = { folder: 'f', mode: 'm', inner: { key: 'k' }, many: [{ at: 'a', ttl: '1s' }, 'no mapping'] }
-  const marked = changeOptions(OPTIONS, nodeOf(given, UNWRITTEN), (option, value) =>
-    option.type === 'path' && value ? { ...value, value: `/${value.value}` } : value,
-  )
-  assert.deepEqual(JSON.parse(JSON.stringify(plain(marked))), {
+test('paths are made absolute at every depth, and nothing else is', () => {
+  const given = {
+    ...{ folder: 'f', mode: 'm', wait: 'w', on: 'o', names: 'n' },
+    inner: { key: 'k' },
+    many: [{ at: 'a', ttl: '1s' }, 'no mapping'],
+  }
+  const completed = complete(optionsSchema(OPTIONS), nodeOf(given, UNWRITTEN), PLACE)
+  assert.deepEqual(JSON.parse(JSON.stringify(plain(completed))), {
     ...given,
-    folder: '/f',
-    inner: { key: '/k' },
-    many: [{ at: '/a', ttl: '1s' }, 'no mapping'],
+    folder: '/w/f',
+    inner: { key: '/w/k' },
+    many: [{ at: '/w/a', ttl: '1s' }, 'no mapping'],
   })
 })
 
@@ -114,10 +119,7 @@ test('a secret is hidden at every depth, and so is any value in its place', () =
     open: { type: 'object', options: { at: { type: 'string', description: '' } }, description: '' },
   }
   const hidden = (given: Tree): string => {
-    const faults = checkNode(
-      optionsSchema(options),
-      new Location(changeOptions(options, nodeOf(given, UNWRITTEN), markSecret)),
-    )
+    const faults = checkNode(optionsSchema(options), new Location(markSecrets(options, nodeOf(given, UNWRITTEN))))
     return 'refusals' in faults ? faults.refusals.map(({ path, reason }) => `${path}: ${reason}`).join() : 'accepted'
   }
   assert.equal(hidden({ labels: 'a b' }), 'labels: is a string, not a mapping of names to values')

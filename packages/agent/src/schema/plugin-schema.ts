@@ -1,10 +1,9 @@
-/** Reads the table of a plugin's options as the configuration needs it: a schema, defaults, and the keys that are paths or secret. */
+/** Reads the table of a plugin's options as the configuration needs it: entries of keys, and which values are secret. */
 import type { PluginOption, PluginOptions } from '@livery/core'
 import * as v from 'valibot'
-import { UNWRITTEN } from './config-error.ts'
-import { type ConfigNode, isList, isMap, nodeOf } from './config-tree.ts'
+import { type ConfigNode, isList, isMap } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'
-import { key, kindOf, list, object, record, type Schema, scalar, text } from './schema-parts.ts'
+import { type KeyFacts, key, kindOf, list, object, record, type Schema, scalar, text } from './schema-parts.ts'
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /**
@@ -17,10 +16,15 @@ export function optionsSchema(
   others: Readonly<Record<string, Schema<unknown>>> = {},
 ): Schema<Readonly<Record<string, unknown>>> {
   const entries = Object.entries(options).map(([name, option]) => {
-    const value = key(option.description, others[name] ?? valueSchema(option))
+    const value = key(option.description, others[name] ?? valueSchema(option), defaultOf(option))
     return [name, option.required ? value : v.optional(value)] as const
   })
   return object(Object.fromEntries(entries), explainUnknown)
+}
+
+/** A mapping that is left out stays so. */
+function defaultOf(option: PluginOption): KeyFacts {
+  return 'default' in option && option.default !== undefined ? { default: option.default } : {}
 }
 
 /** The form of one value. */
@@ -76,40 +80,28 @@ function numberWithin({ min, max }: { readonly min?: number; readonly max?: numb
   })
 }
 
-/** Changes the value of an option; `undefined` where there is none. */
-export type OptionChange = (option: PluginOption, value: ConfigNode | undefined) => ConfigNode | undefined
-
-/** `node` with what `change` makes of each option, also of those in mappings and in lists of mappings. */
-export function changeOptions(options: PluginOptions, node: ConfigNode, change: OptionChange): ConfigNode {
+/**
+ * Marks what is secret at every depth, and what stands where a mapping with a secret belongs: it may have been meant for
+ * the secret.
+ */
+export function markSecrets(options: PluginOptions, node: ConfigNode): ConfigNode {
   if (!isMap(node)) return node
   const values = new Map(node.value)
   for (const [name, option] of Object.entries(options)) {
-    const value = change(option, values.get(name))
-    if (value) values.set(name, changeWithin(option, value, change))
+    const value = values.get(name)
+    if (value) values.set(name, markSecret(option, value))
   }
   return { ...node, value: values }
 }
 
-function changeWithin(option: PluginOption, node: ConfigNode, change: OptionChange): ConfigNode {
-  if (option.type === 'object') return changeOptions(option.options, node, change)
-  if (option.type !== 'objects' || !isList(node)) return node
-  return { ...node, value: node.value.map(item => changeOptions(option.options, item, change)) }
-}
-
-/** The default of an option that is left out. A mapping that is left out stays so. */
-export const fillDefault: OptionChange = (option, value) => {
-  if (value || !('default' in option) || option.default === undefined) return value
-  return nodeOf(option.default, UNWRITTEN)
-}
-
-/** Marks what is secret, and what stands where a mapping with a secret belongs: it may have been meant for the secret. */
-export const markSecret: OptionChange = (option, value) => {
-  if (!value) return undefined
+function markSecret(option: PluginOption, value: ConfigNode): ConfigNode {
   if ('secret' in option && option.secret) return hidden(value)
-  if (option.type === 'object') return isMap(value) || !hasSecret(option.options) ? value : hidden(value)
-  if (option.type !== 'objects' || !hasSecret(option.options)) return value
-  if (!isList(value)) return hidden(value)
-  return { ...value, value: value.value.map(item => (isMap(item) ? item : hidden(item))) }
+  if (option.type !== 'object' && option.type !== 'objects') return value
+  const { options } = option
+  if (!hasSecret(options)) return value
+  const within = (part: ConfigNode) => (isMap(part) ? markSecrets(options, part) : hidden(part))
+  if (option.type === 'object') return within(value)
+  return isList(value) ? { ...value, value: value.value.map(within) } : hidden(value)
 }
 
 function hasSecret(options: PluginOptions): boolean {

@@ -1,13 +1,50 @@
 /** The building blocks of the schema: values and objects whose faults say the reason and the remedy. */
 import * as v from 'valibot'
-import { isTreeObject } from './config-tree.ts'
+import { isTreeObject, type Tree } from './config-tree.ts'
 import { Fault } from './fault.ts'
 
 export type Schema<T> = v.GenericSchema<unknown, T>
 
-/** The value of a key, with its meaning for the reader of the reference: one or two sentences, the first without its subject. */
-export function key<T>(meaning: string, value: Schema<T>): Schema<T> {
-  return v.pipe(value, v.description<T, string>(meaning))
+/** What an entry says of a key, besides its meaning and its form. */
+export interface KeyFacts {
+  /** As the file would write it. A key without one is required, unless it is optional. */
+  readonly default?: Tree | ((surroundings: Surroundings) => Tree)
+  /** A change takes effect while the agent runs. */
+  readonly live?: true
+}
+
+/** What a default can depend on. */
+export interface Surroundings {
+  /** Whether logs go to a terminal. */
+  readonly terminal: boolean
+}
+
+/**
+ * The entry of a key: its meaning for the reader of the reference (one or two sentences, the first without its subject),
+ * its form, and its facts.
+ */
+export function key<T>(
+  meaning: string,
+  value: Schema<T>,
+  facts: KeyFacts = {},
+): Schema<T> & { readonly facts: KeyFacts } {
+  return { ...v.pipe(value, v.description<T, string>(meaning)), facts }
+}
+
+/** The entry of a mapping that every configuration has: what nobody writes is filled in. */
+export function section<const Entries extends v.ObjectEntries>(meaning: string, entries: Entries) {
+  return key(meaning, object(entries), { default: {} })
+}
+
+/** Makes a written path absolute: relative ones start at `folder`. */
+export type MakeAbsolute = (written: string, folder: string) => string
+
+/** `value`, which is a path or has one. */
+export function withPath<T>(
+  value: Schema<T>,
+  makeAbsolute: MakeAbsolute,
+): Schema<T> & { readonly makeAbsolute: MakeAbsolute } {
+  return { ...value, makeAbsolute }
 }
 
 /** A value that `parse` understands, or answers with a {@link Fault}; `form` is what can be written, for the reference. */

@@ -1,6 +1,7 @@
 /** The kinds of values that keys of the configuration take. */
 import { existsSync, readFileSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
+import { resolve } from 'node:path'
 import {
   isFileName,
   isSpiffeId,
@@ -16,7 +17,7 @@ import {
 import { parseDuration } from './duration.ts'
 import { Fault } from './fault.ts'
 import { DEFAULT_LEVEL, everyScope, LOG_LEVELS, type LogLevels, parseLogLevels } from './log-level.ts'
-import { kindOf, nearest, type Schema, scalar, text } from './schema-parts.ts'
+import { kindOf, type MakeAbsolute, nearest, type Schema, scalar, text, withPath } from './schema-parts.ts'
 
 /** A TCP address to listen on or to ask. */
 export interface HostPort {
@@ -97,20 +98,32 @@ export const nonEmpty: Schema<string> = text(
   'Quote it',
 )
 
-/** A path as it was written; `resolvePaths` makes it absolute. */
-export const path: Schema<string> = text(
-  'path',
-  input => {
-    if (input === '') return new Fault('is empty', 'Write a path, or remove the line')
-    return input.includes('\0') ? new Fault('has a NUL character', 'Write a plain path') : input
-  },
-  'Write a path',
-)
-
 /** Whether a value that may be a path is PEM itself. */
 export function isPem(input: string): boolean {
   return input.trimStart().startsWith('-----BEGIN ')
 }
+
+/** An empty path stays as it is, to be refused. */
+export const absolutePath: MakeAbsolute = (written, folder) =>
+  written === '' || isPem(written) ? written : resolve(folder, written)
+
+/** A path, which is absolute once the defaults are filled in. */
+export const path: Schema<string> = withPath(
+  text(
+    'path',
+    input => {
+      if (input === '') return new Fault('is empty', 'Write a path, or remove the line')
+      return input.includes('\0') ? new Fault('has a NUL character', 'Write a plain path') : input
+    },
+    'Write a path',
+  ),
+  absolutePath,
+)
+
+/** As {@link path}, or `system`. */
+export const rootCert: Schema<string> = withPath(path, (written, folder) =>
+  written === 'system' ? written : absolutePath(written, folder),
+)
 
 export const trustDomain: Schema<string> = text(
   'trust domain',
@@ -221,15 +234,21 @@ export const hostPort: Schema<HostPort> = text(
 )
 
 /** As {@link hostPort}, or the path of a UNIX socket. */
-export const listenAddress: Schema<ListenAddress> = text(
-  '`host:port`, `unix:PATH`',
-  input => {
-    const address = parseListenAddress(input)
-    if (address) return address
-    if (input.startsWith(UNIX_PREFIX)) return new Fault('is not the path of a socket', 'Write unix:/path')
-    return new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
-  },
-  'Write host:port',
+export const listenAddress: Schema<ListenAddress> = withPath(
+  text(
+    '`host:port`, `unix:PATH`',
+    input => {
+      const address = parseListenAddress(input)
+      if (address) return address
+      if (input.startsWith(UNIX_PREFIX)) return new Fault('is not the path of a socket', 'Write unix:/path')
+      return new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
+    },
+    'Write host:port',
+  ),
+  (written, folder) =>
+    written.startsWith(UNIX_PREFIX)
+      ? `${UNIX_PREFIX}${absolutePath(written.slice(UNIX_PREFIX.length), folder)}`
+      : written,
 )
 
 export function parseListenAddress(input: string): ListenAddress | undefined {

@@ -24,7 +24,7 @@ async function setUp(t: TestContext, token: 'identity' | 'access' = 'identity') 
       : JSON.stringify({ access_token: `access-${++count}`, expires_in: 3600, token_type: 'Bearer' }),
   )
   const server = await startTokenServer(t, good)
-  const config = { token, serviceAccount: 'default', address: server.address }
+  const config = { token, address: server.address }
   return { clock, context, server, good, config, source: await gceMetadata.create(context, config) }
 }
 
@@ -154,11 +154,9 @@ test('an aborted request rejects with the reason of its signal while the server 
   assert.deepEqual(clock.deadlines(), [])
 })
 
-test('an invalid address or account is a problem of its options', () => {
-  const { address, serviceAccount } = gceMetadata.options
+test('an invalid address is a problem of its option', () => {
+  const { address } = gceMetadata.options
   assert.equal(address.problem(address.default), undefined)
-  assert.equal(serviceAccount.problem('ca@project.iam.gserviceaccount.com'), undefined)
   for (const wrong of ['metadata', 'https://metadata', 'http://a/b'])
     assert.match(address.problem(wrong) ?? '', /^is not an address/)
-  assert.match(serviceAccount.problem('../x') ?? '', /^is not a service account/)
 })

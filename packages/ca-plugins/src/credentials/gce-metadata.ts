@@ -34,13 +34,6 @@ export const gceMetadataOptions = {
     type: 'string',
     description: 'the audience of the identity token, where the plugin that uses it names none',
   },
-  serviceAccount: {
-    type: 'string',
-    default: 'default',
-    problem: name =>
-      /^[\w.@-]+$/.test(name) ? undefined : 'is not a service account. Write its email address, or default',
-    description: 'whose token, by email address',
-  },
   address: {
     type: 'string',
     default: 'http://metadata.google.internal',
@@ -67,7 +60,7 @@ class GceMetadata implements CredentialSource {
   readonly #cache: TokenCache
 
   constructor({ clock, log }: CredentialContext, config: ConfigOf<typeof gceMetadataOptions>) {
-    this.description = `the ${config.token} token of ${config.serviceAccount} from the metadata server ${config.address}`
+    this.description = `the ${config.token} token from the metadata server ${config.address}`
     this.#config = config
     this.#clock = clock
     this.#cache = new TokenCache({ clock, log, ...REFRESH })
@@ -98,8 +91,8 @@ class GceMetadata implements CredentialSource {
   }
 
   async #ask(name: string, query: Readonly<Record<string, string>>, signal: AbortSignal): Promise<JsonAnswer> {
-    const { address, serviceAccount } = this.#config
-    const url = new URL(`/computeMetadata/v1/instance/service-accounts/${serviceAccount}/${name}`, address)
+    const { address } = this.#config
+    const url = new URL(`/computeMetadata/v1/instance/service-accounts/default/${name}`, address)
     url.search = new URLSearchParams(query).toString()
     const action = `get ${this.description}`
     const headers = { 'metadata-flavor': 'Google' }

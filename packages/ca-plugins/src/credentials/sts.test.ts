@@ -29,7 +29,6 @@ async function setUp(t: TestContext) {
     endpoint: `${server.address}/v1/token`,
     audience: AUDIENCE,
     scope: 'https://www.googleapis.com/auth/cloud-platform',
-    subjectTokenType: 'urn:ietf:params:oauth:token-type:jwt',
   }
   const source = await sts.create({ ...context, tokenFile: file }, config)
   return { clock, context, server, good, file, config, source }
@@ -97,7 +96,7 @@ test('the identity token of the metadata server is exchanged where that is confi
     () => ({ access_token: 'access-1', expires_in: 3600 }),
     token => token === identity,
   )
-  const gceMetadata = { audience: 'sts', serviceAccount: 'default', address: metadata.address }
+  const gceMetadata = { audience: 'sts', address: metadata.address }
   const source = await sts.create(context, { ...config, gceMetadata })
   assert.equal((await source.get({ signal })).token, 'access-1')
 })
@@ -261,7 +260,7 @@ test('its endpoint has to be https, but on this machine', () => {
 test('with workloadToken the token of each identity is exchanged, and none is given to another identity', async t => {
   const { context, config, server, file } = await setUp(t)
   const workloadTokens = { get: async ({ identity }: { identity: string }) => ({ token: `subject-${identity}` }) }
-  const workloadToken = { audience: 'gcp', expiration: 3_600_000 }
+  const workloadToken = { audience: 'gcp' }
   const source = await sts.create({ ...context, tokenFile: file, workloadTokens }, { ...config, workloadToken })
   const of = async (name: string) =>
     (await source.get({ identity: `spiffe://cluster.local/ns/default/sa/${name}`, signal })).token

@@ -43,11 +43,6 @@ const exchangeOptions = {
     default: 'https://www.googleapis.com/auth/cloud-platform',
     description: 'what the token is good for; several with spaces between',
   },
-  subjectTokenType: {
-    type: 'string',
-    default: 'urn:ietf:params:oauth:token-type:jwt',
-    description: 'what the token to exchange is',
-  },
 } as const satisfies PluginOptions
 
 export type ExchangeConfig = ConfigOf<typeof exchangeOptions>
@@ -157,7 +152,7 @@ class TokenExchange implements CredentialSource {
   }
 
   async #attempt(token: string, action: string, signal: AbortSignal): Promise<Credential> {
-    const { endpoint, audience, scope, subjectTokenType } = this.#config
+    const { endpoint, audience, scope } = this.#config
     const askedAt = this.#clock.now()
     const answer = await exchange({
       action,
@@ -170,7 +165,7 @@ class TokenExchange implements CredentialSource {
         scope,
         requested_token_type: 'urn:ietf:params:oauth:token-type:access_token',
         subject_token: token,
-        subject_token_type: subjectTokenType,
+        subject_token_type: 'urn:ietf:params:oauth:token-type:jwt',
       }).toString(),
       clock: this.#clock,
       signal,
@@ -191,7 +186,7 @@ function caErrorOfAnswer(answer: JsonAnswer, action: string, token: string, cloc
     const remedy = 'Check endpoint, and that the service runs'
     return caError('unavailable', { action, reason, remedy, retryable: !FINAL_STATUSES.has(status) })
   }
-  const remedy = 'Check audience and subjectTokenType, and that the service trusts the issuer of the token'
+  const remedy = 'Check audience, and that the service trusts the issuer of the token'
   return caError('unauthenticated', { action, reason, remedy })
 }
 

@@ -15,23 +15,21 @@ const NOW = Date.UTC(2026, 0, 1) / 1000
 
 test('the file is read at each call, without the white space around the token', async t => {
   const file = join(await temporaryDirectory(t), 'token')
-  const source = await tokenFile.create(pluginContext(), { file })
+  const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
   await writeFile(file, 'token-1\n')
   assert.deepEqual(await source.get({ signal }), { token: 'token-1' })
   await replaceFile(file, '  token-2\r\n')
   assert.deepEqual(await source.get({ signal }), { token: 'token-2' })
 })
 
-test('the option names the file, else the context; an own file takes precedence over both', async t => {
+test('an own file takes precedence over the common one', async t => {
   const directory = await temporaryDirectory(t)
-  const files = { common: join(directory, 'common'), option: join(directory, 'option'), own: join(directory, 'own') }
+  const files = { common: join(directory, 'common'), own: join(directory, 'own') }
   for (const [name, file] of Object.entries(files)) await writeFile(file, `token-${name}`)
   const context = { ...pluginContext(), tokenFile: files.common }
   const common = await tokenFile.create(context, {})
-  const option = await tokenFile.create(context, { file: files.option })
   assert.equal((await common.get({ signal })).token, 'token-common')
-  assert.equal((await option.get({ signal })).token, 'token-option')
-  assert.equal((await option.get({ signal, tokenFile: files.own })).token, 'token-own')
+  assert.equal((await common.get({ signal, tokenFile: files.own })).token, 'token-own')
   assert.equal(common.description, `the token in ${files.common}`)
 })
 
@@ -45,7 +43,7 @@ test('without a file it is configured only for identities that have one of their
 test('a JWT comes with its expiry, and is refused from that instant on, before anybody gets it', async t => {
   const file = join(await temporaryDirectory(t), 'token')
   const clock = new FakeClock()
-  const source = await tokenFile.create(pluginContext({ clock }), { file })
+  const source = await tokenFile.create({ ...pluginContext({ clock }), tokenFile: file }, {})
   const token = jwt({ exp: NOW + 600, sub: 'hush' })
   await writeFile(file, token)
   assert.deepEqual(await source.get({ signal }), { token, expiresAt: (NOW + 600) * 1000 })
@@ -74,7 +72,7 @@ for (const [what, token] of opaque)
   test(`a token that is ${what} is passed on`, async t => {
     const file = join(await temporaryDirectory(t), 'token')
     await writeFile(file, token)
-    const source = await tokenFile.create(pluginContext(), { file })
+    const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
     assert.deepEqual(await source.get({ signal }), { token })
   })
 
@@ -89,7 +87,7 @@ for (const [what, text, reason] of unusable)
   test(`a file that is ${what} is unauthenticated, named, and its content stays secret`, async t => {
     const file = join(await temporaryDirectory(t), 'token')
     if (text !== undefined) await writeFile(file, text)
-    const source = await tokenFile.create(pluginContext(), { file })
+    const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
     await assert.rejects(source.get({ signal }), (error: Error) => {
       assert.match(error.message, reason)
       assert.doesNotMatch(error.message, /hush/)
@@ -111,7 +109,7 @@ test('a directory or a FIFO is refused without blocking', async t => {
 test('an aborted request rejects with the reason of its signal', async t => {
   const file = join(await temporaryDirectory(t), 'token')
   await writeFile(file, 'token-1')
-  const source = await tokenFile.create(pluginContext(), { file })
+  const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
   const reason = new Error('nobody waits')
   await assert.rejects(source.get({ signal: AbortSignal.abort(reason) }), reason)
 })

@@ -19,10 +19,8 @@ import { unexpired } from './token-expiry.ts'
 export const tokenFile = defineCredentialPlugin({
   apiVersion: 1,
   name: 'token-file',
-  options: {
-    file: { type: 'path', description: 'the file with the token; without it, `tokenFile` under `ca`' },
-  },
-  create: ({ clock, tokenFile: common }, { file = common }) => new TokenFile(file, clock),
+  options: {},
+  create: ({ clock, tokenFile: file }) => new TokenFile(file, clock),
 })
 
 /** A token has a few kB. */

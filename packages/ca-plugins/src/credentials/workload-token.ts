@@ -19,15 +19,10 @@ export const workloadTokenOptions = {
     problem: audience => (/^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write whom the token is for'),
     description: 'whom the token is for: what the CA expects, such as `istio-ca`',
   },
-  expiration: {
-    type: 'duration',
-    default: '1h',
-    // The least that an API server of Kubernetes takes.
-    min: '10m',
-    max: '720h',
-    description: 'the wished lifetime of a token; the API server decides',
-  },
 } as const satisfies PluginOptions
+
+/** The wish: the API server decides. */
+const EXPIRATION_SECONDS = 3_600
 
 export const workloadToken = defineCredentialPlugin({
   apiVersion: 1,
@@ -66,9 +61,9 @@ class WorkloadToken implements CredentialSource {
   async get({ identity, tokenFile, signal }: CredentialRequest): Promise<Credential> {
     const file = tokenFile ?? (identity === undefined ? this.#common : undefined)
     if (file !== undefined) return readTokenFile(file, this.#clock, signal)
-    const { audience, expiration } = this.#config
+    const { audience } = this.#config
     if (identity !== undefined)
-      return this.#tokens.get({ identity, audience, expirationSeconds: Math.floor(expiration / 1_000), signal })
+      return this.#tokens.get({ identity, audience, expirationSeconds: EXPIRATION_SECONDS, signal })
     throw caError('unauthenticated', {
       action: `get ${this.description}`,
       reason: 'the call is for no single workload',

@@ -74,7 +74,7 @@ test('a bad CSR and a lifetime beyond the maximum are INVALID_ARGUMENT with the 
     [{ csr: 'garbage' }, /it is not PEM/],
     [{ csr: '-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----' }, /not a PKCS#10 request/],
     [{ csr: 'x'.repeat(30_000) }, /it is not PEM/],
-    [{ ttlSeconds: 7201 }, /ttl of 7201 s is longer than the maxTtl of this CA, 7200 s/],
+    [{ ttlSeconds: 7201 }, /ttl of 7201 s is longer than this CA signs, 7200 s/],
     [{ ttlSeconds: Number.MAX_SAFE_INTEGER }, /ttl of/],
   ]
   for (const [options, details] of refusals)

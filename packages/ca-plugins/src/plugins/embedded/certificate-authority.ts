@@ -274,8 +274,8 @@ export class CertificateAuthority {
     if (ttlSeconds > maxTtlSeconds)
       throw caError('ttl-too-long', {
         action,
-        reason: `the ttl of ${ttlSeconds} s is longer than the maxTtl of this CA, ${maxTtlSeconds} s`,
-        remedy: 'Lower ttl, or raise maxTtl of the CA',
+        reason: `the ttl of ${ttlSeconds} s is longer than this CA signs, ${maxTtlSeconds} s`,
+        remedy: 'Lower ttl',
       })
     const now = clock.now()
     const end = issuer.certificate.notAfter.getTime()

@@ -17,11 +17,4 @@ export const embeddedOptions = {
     default: false,
     description: 'whether roots made from now on sign through an intermediate',
   },
-  maxTtl: {
-    type: 'duration',
-    min: '1s',
-    max: '3650d',
-    default: '90d',
-    description: 'a longer lifetime is refused, as istiod does',
-  },
 } as const satisfies PluginOptions

@@ -9,6 +9,5 @@ suite({
   test,
   capabilities: embedded.capabilities,
   without: Object.fromEntries(CA_SWITCHES.map(name => [name, reason])),
-  create: ({ context }) =>
-    embedded.create(context, { keyType: 'ecdsa-p256', intermediate: true, maxTtl: 90 * 86_400_000 }),
+  create: ({ context }) => embedded.create(context, { keyType: 'ecdsa-p256', intermediate: true }),
 })

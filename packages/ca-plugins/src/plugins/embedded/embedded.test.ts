@@ -29,21 +29,23 @@ test('a certificate for the asked identity comes with the trust bundle', async (
 
 test('the plugin opens a CA of the context and the configuration, and says that it is not for production', async () => {
   const context = pluginContext({ clock, trustDomain: 'example.org' })
-  const config = { keyType: 'ecdsa-p384', intermediate: true, maxTtl: 60_000 } as const
+  const config = { keyType: 'ecdsa-p384', intermediate: true } as const
   await using client = await embedded.create(context, config)
   assert.deepEqual(warningsOf(context).length, 1)
   assert.match(warningsOf(context)[0] ?? '', /has made a new root.*in memory.*not for production/)
   const identity = 'spiffe://example.org/web'
-  const { chain, roots = [] } = await client.issue(await workloadRequest(identity, { ttlSeconds: 60 }))
+  const { chain, roots = [] } = await client.issue(await workloadRequest(identity, { ttlSeconds: 90 * 86_400 }))
   assert.equal(chain.length, 2)
   assert.equal(new X509Certificate(roots[0] ?? '').publicKey.asymmetricKeyDetails?.namedCurve, 'secp384r1')
-  await assert.rejects(client.issue(await workloadRequest(identity, { ttlSeconds: 61 })), { code: 'ttl-too-long' })
+  await assert.rejects(client.issue(await workloadRequest(identity, { ttlSeconds: 90 * 86_400 + 1 })), {
+    code: 'ttl-too-long',
+  })
 })
 
 test('with a directory the plugin has the same root again', async t => {
   const directory = await mkdtemp(join(tmpdir(), 'livery-embedded-'))
   t.after(() => rm(directory, { recursive: true }))
-  const config = { directory, keyType: 'ecdsa-p256', intermediate: false, maxTtl: 60_000 } as const
+  const config = { directory, keyType: 'ecdsa-p256', intermediate: false } as const
   const bundles: (readonly string[] | undefined)[] = []
   for (let start = 0; start < 2; start++) {
     await using client = await embedded.create(pluginContext({ clock }), config)

@@ -9,13 +9,12 @@ export const embedded = defineCAPlugin({
   name: 'embedded',
   capabilities: { roots: 'push', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
   options: embeddedOptions,
-  async create({ clock, trustDomain, log }, { maxTtl, ...options }) {
+  async create({ clock, trustDomain, log }, options) {
     const warn = (message: string) => log.warn(message)
     const authority = await CertificateAuthority.open({
       ...options,
       clock,
       trustDomain,
-      maxTtlSeconds: maxTtl / 1000,
       warn,
     })
     const place = options.directory === undefined ? 'in memory' : `in ${options.directory}`

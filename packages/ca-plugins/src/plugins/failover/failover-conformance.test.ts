@@ -5,7 +5,7 @@ import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../../test/reference
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { capabilitiesOfAll, failover } from './plugin.ts'
 
-const CONFIG = { timeout: 10_000, failures: 3, pause: 30_000, maxPause: 300_000 }
+const CONFIG = { timeout: 10_000, pause: 30_000 }
 
 class DownCA implements CAClient {
   issue(): Promise<never> {

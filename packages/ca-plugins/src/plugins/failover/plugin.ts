@@ -2,7 +2,12 @@
 import { type CACapabilities, type CAContext, defineCAPlugin, KEY_TYPES } from '@livery/core'
 import type { BreakerChange } from './circuit-breaker.ts'
 import { FailoverClient } from './client.ts'
-import { checkConfig, type FailoverConfig, failoverOptions } from './config.ts'
+import { type FailoverConfig, failoverOptions } from './config.ts'
+
+/** In a row: then a CA is left alone. */
+const FAILURES = 3
+/** The longest that a CA is left alone, unless `pause` is longer. */
+const MAX_PAUSE_MS = 5 * 60_000
 
 /** Several CAs as one. */
 export const failover = defineCAPlugin({
@@ -12,7 +17,6 @@ export const failover = defineCAPlugin({
   capabilitiesWith: capabilitiesOfAll,
   needs: ['members'],
   options: failoverOptions,
-  check: checkConfig,
   create(context, config) {
     const { members = [] } = context
     if (members.length === 0)
@@ -29,9 +33,9 @@ function parts({ clock, log, metrics, rootsPollMs }: CAContext, config: Failover
   return {
     clock,
     timeoutMs: config.timeout,
-    failures: config.failures,
+    failures: FAILURES,
     openMs: config.pause,
-    maxOpenMs: config.maxPause,
+    maxOpenMs: Math.max(config.pause, MAX_PAUSE_MS),
     ...(config.roots !== undefined && { rootsFile: config.roots }),
     ...(rootsPollMs !== undefined && { rootsPollMs }),
     onBreaker({ name }: { readonly name: string }, change: BreakerChange): void {

@@ -123,7 +123,7 @@ test('over TLS the server is verified with rootCert, and a new connection is mad
   const wrong: TlsMaterial = { roots: Buffer.from((await openAuthority(clock)).trustBundle().join('')) }
   let material = wrong
   const context = pluginContext({ clock, credentials: new IdentityTokens(), tls: async () => material })
-  await using client = await createGoogleCa(context, configFor('cas', server, { plaintext: false }))
+  await using client = await createGoogleCa(context, configFor('cas', server, { endpoint: server.address }))
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),
     isCAError('unavailable', /^(?!.*--use-system-ca).* No root in rootCert has signed/),

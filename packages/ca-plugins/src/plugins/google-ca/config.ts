@@ -40,10 +40,9 @@ export const googleCaOptions = {
   endpoint: {
     type: 'string',
     description:
-      '`host:port` of another server, such as a private endpoint; without it `privateca.googleapis.com:443`, or `meshca.googleapis.com:443`',
+      '`host:port` of another server, such as a private endpoint; without it `privateca.googleapis.com:443`, or `meshca.googleapis.com:443`. `http://` before it is for a stand-in on loopback',
     problem: value => (/^\S+:\d{1,5}$/.test(value) ? undefined : 'is not an address. Write host:port'),
   },
-  plaintext: { type: 'boolean', default: false, description: 'without TLS: for a stand-in on loopback only' },
   credentialsFile: {
     type: 'path',
     description:
@@ -138,8 +137,11 @@ function meshCaTarget(config: GoogleCaConfig, endpoint: GoogleEndpoint): MeshCaT
   return { service: 'mesh-ca', endpoint, ...(location !== undefined && { location }) }
 }
 
-function checkEndpoint({ service, endpoint, plaintext }: GoogleCaConfig): GoogleEndpoint {
-  const at = parseHostPort('endpoint', endpoint ?? DEFAULT_ENDPOINTS[service])
+const PLAINTEXT = 'http://'
+
+function checkEndpoint({ service, endpoint = DEFAULT_ENDPOINTS[service] }: GoogleCaConfig): GoogleEndpoint {
+  const plaintext = endpoint.startsWith(PLAINTEXT)
+  const at = parseHostPort('endpoint', plaintext ? endpoint.slice(PLAINTEXT.length) : endpoint)
   if (at.port === 0)
     throw new OptionError(
       'endpoint',
@@ -148,8 +150,8 @@ function checkEndpoint({ service, endpoint, plaintext }: GoogleCaConfig): Google
   const address = formatHostPort(at)
   if (plaintext && !isLoopback(at.host))
     throw new OptionError(
-      'plaintext',
-      `Cannot use plaintext with ${address}: tokens would cross the network in the clear. Leave plaintext out, or set endpoint to a stand-in on 127.0.0.1.`,
+      'endpoint',
+      `Cannot use endpoint "${endpoint}": tokens would cross the network in the clear. Leave ${PLAINTEXT} out, or name a stand-in on 127.0.0.1.`,
     )
   return { ...at, address, plaintext }
 }

@@ -38,7 +38,6 @@ test("the token of a pod is exchanged for that of the call, for the cluster, as 
       audience: `identitynamespace:cluster.local:${CLUSTER}`,
       endpoint: `http://${tokens.address}/v1/token`,
       scope: 'https://www.googleapis.com/auth/cloud-platform',
-      subjectTokenType: 'urn:ietf:params:oauth:token-type:jwt',
     },
   )
   await using client = await createGoogleCa({ ...context, credentials }, config)

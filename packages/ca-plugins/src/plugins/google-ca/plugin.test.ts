@@ -5,11 +5,11 @@ import { pluginContext } from '../../testing/plugin-context.ts'
 import { type GoogleCaConfig, googleCaOptions } from './config.ts'
 import { createGoogleCa, googleCa } from './plugin.ts'
 
-const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', plaintext: false, pool: POOL }
-const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe', plaintext: false }
+const cas: GoogleCaConfig = { service: 'cas', subjectMode: 'reflected-spiffe', pool: POOL }
+const meshCa: GoogleCaConfig = { service: 'mesh-ca', subjectMode: 'reflected-spiffe' }
 
 const misplaced: readonly (readonly [GoogleCaConfig, RegExp])[] = [
-  [{ service: 'cas', subjectMode: 'csr', plaintext: false }, /pool is missing/],
+  [{ service: 'cas', subjectMode: 'csr' }, /pool is missing/],
   [{ ...cas, clusterUrl: CLUSTER }, /clusterUrl ".*": service "cas" has no such setting/],
   [
     { ...cas, certificateTemplate: 'projects/p/locations/us-east1/certificateTemplates/svid' },
@@ -17,8 +17,8 @@ const misplaced: readonly (readonly [GoogleCaConfig, RegExp])[] = [
   ],
   [{ ...cas, endpoint: 'privateca.googleapis.com:0' }, /port 0/],
   [{ ...cas, endpoint: 'https://privateca.googleapis.com' }, /endpoint/],
-  [{ ...cas, plaintext: true }, /plaintext with privateca.googleapis.com:443: tokens would cross the network/],
-  [{ ...cas, endpoint: '10.0.0.1:80', plaintext: true }, /plaintext with 10.0.0.1:80/],
+  [{ ...cas, endpoint: 'http://privateca.googleapis.com:443' }, /endpoint "http.*": tokens would cross the network/],
+  [{ ...cas, endpoint: 'http://10.0.0.1:80' }, /endpoint "http:\/\/10.0.0.1:80": tokens/],
   [{ ...cas, credentialsFile: '/wif.json' }, /credentialsFile "\/wif.json": credentials are configured as well/],
   [{ ...meshCa, pool: POOL }, /pool ".*": service "mesh-ca" has no such setting/],
   [{ ...meshCa, subjectMode: 'csr' }, /subjectMode "csr"/],

@@ -21,7 +21,7 @@ import type { SigningRequest } from './signing-request.ts'
 import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
 
 export interface KubernetesCsrParts {
-  readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages' | 'approvalTimeout' | 'namePrefix'>
+  readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages' | 'approvalTimeout'>
   readonly clock: Clock
   /** In [0, 1). */
   readonly random: () => number
@@ -86,13 +86,13 @@ export class KubernetesCsrClient implements CAClient {
   }
 
   #asked({ der, pem }: { readonly der: Uint8Array; readonly pem: string }, ttlSeconds: number): NewSigningRequest {
-    const { signerName, usages, namePrefix } = this.#parts.config
+    const { signerName, usages } = this.#parts.config
     const expirationSeconds = Math.min(Math.max(Math.ceil(ttlSeconds), MIN_SECONDS), MAX_SECONDS)
     const digest = createHash('sha256')
       .update(JSON.stringify([signerName, usages, expirationSeconds]))
       .update(der)
     return {
-      name: `${namePrefix}${digest.digest('hex').slice(0, 40)}`,
+      name: `livery-${digest.digest('hex').slice(0, 40)}`,
       request: Buffer.from(pem).toString('base64'),
       signerName,
       usages,

@@ -39,15 +39,6 @@ export const kubernetesCsrOptions = {
     min: '1s',
     description: 'how long a request is waited for before it is reported as overdue',
   },
-  namePrefix: {
-    type: 'string',
-    default: 'livery-',
-    description: 'prefix of the names of the requests',
-    problem: value =>
-      /^[a-z0-9]([a-z0-9.-]{0,62})$/.test(value)
-        ? undefined
-        : 'cannot begin a name. Write at most 63 of a-z, 0-9, "." and "-", a letter or digit first',
-  },
 } as const satisfies PluginOptions
 
 export type KubernetesCsrConfig = ConfigOf<typeof kubernetesCsrOptions>

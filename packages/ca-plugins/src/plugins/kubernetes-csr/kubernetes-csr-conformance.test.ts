@@ -28,7 +28,6 @@ const CONFIG = {
   clusterTrustBundle: 'example.com:workloads:roots',
   usages: ['digital signature', 'server auth', 'client auth'],
   approvalTimeout: 900_000,
-  namePrefix: 'livery-',
 }
 
 suite({

@@ -245,7 +245,7 @@ for (const [code, expected, retryable, message] of refusals)
       assert.equal(error.retryable, retryable)
       assert.match(
         error.message,
-        /^Cannot create the request livery-test-[0-9a-f]+ for spiffe:.* at https:.*: HTTP (401|\d+: a reason)\. /,
+        /^Cannot create the request livery-[0-9a-f]+ for spiffe:.* at https:.*: HTTP (401|\d+: a reason)\. /,
       )
       return isCAError(expected, message)(error)
     })

@@ -40,7 +40,7 @@ function contract(that: Contract): void {
     const ticket = new TestTicket()
     const issuing = client.issue({ ...request, ticket })
     const name = await ticket.name()
-    assert.match(name, /^livery-test-[0-9a-f]{40}$/)
+    assert.match(name, /^livery-[0-9a-f]{40}$/)
     const { spec } = await signer.read(name)
     assert.equal(spec.signerName, SIGNER)
     assert.equal(spec.expirationSeconds, 7200)

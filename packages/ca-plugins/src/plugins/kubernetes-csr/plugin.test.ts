@@ -30,7 +30,7 @@ for (const [what, config, message] of refusals)
   })
 
 test('names are checked by their form', () => {
-  const { signerName, clusterTrustBundle, namePrefix } = kubernetesCsrOptions
+  const { signerName, clusterTrustBundle } = kubernetesCsrOptions
   for (const good of [
     'example.com/workloads',
     'clusterissuers.cert-manager.io/my-issuer',
@@ -41,9 +41,6 @@ test('names are checked by their form', () => {
     assert.match(signerName.problem(bad) ?? '', /\. (Write|Name) /, bad)
   for (const good of ['roots', 'example.com:workloads:roots']) assert.equal(clusterTrustBundle.problem(good), undefined)
   for (const bad of ['', 'a/b', 'A', '-a']) assert.match(clusterTrustBundle.problem(bad) ?? '', /Write one like/, bad)
-  for (const good of ['livery-', 'node-1.']) assert.equal(namePrefix.problem(good), undefined)
-  for (const bad of ['', '-a', 'A', 'a/b', 'x'.repeat(64)])
-    assert.match(namePrefix.problem(bad) ?? '', /Write at most/, bad)
 })
 
 test('a client library that is not installed is named with the command that installs it', async () => {

@@ -144,10 +144,7 @@ test('with a token per identity each certificate is asked for with that of its o
       token: `of ${identity === API ? WEB : identity} for ${audience} ${++count}`,
     }),
   }
-  const credentials = await workloadToken.create(
-    { ...own, workloadTokens },
-    { audience: 'step-ca', expiration: 3_600_000 },
-  )
+  const credentials = await workloadToken.create({ ...own, workloadTokens }, { audience: 'step-ca' })
   await using client = await stepCa.create({ ...own, credentials }, { address: server.address, timeout: 10_000 })
   const DB = 'spiffe://cluster.local/ns/default/sa/db'
   const issued = await Promise.all([WEB, DB].map(async each => client.issue(await workloadRequest(each))))
