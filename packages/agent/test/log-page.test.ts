@@ -36,7 +36,7 @@ const AT = Date.parse('2026-11-22T12:00:00Z')
 const LEDGER: { readonly [Kind in LedgerEvent['kind']]: Extract<LedgerEvent, { readonly kind: Kind }> } = {
   'csr-sent': { kind: 'csr-sent', reason: 'renewal' },
   issued: { kind: 'issued', serialNumber: 'AB', notAfter: AT, renewAt: AT },
-  'ca-error': { kind: 'ca-error', code: 'denied', message: 'x' },
+  'ca-error': { kind: 'ca-error', code: 'denied', message: 'x', local: true },
   'retry-planned': { kind: 'retry-planned', at: AT },
   'ca-down': { kind: 'ca-down' },
   'ca-back': { kind: 'ca-back', downSince: AT },

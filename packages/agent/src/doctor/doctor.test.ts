@@ -3,6 +3,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { descriptorShortage } from '@livery/sds-server'
+import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { loadConfig } from '../config/load.ts'
 import { describeFindings } from './doctor.ts'
@@ -65,17 +67,18 @@ test("the agent's failures that follow from the CA's refusal of this command say
   assert.match(trustFindings(AGENT)[0]?.remedy ?? '', /livery explain ROOTCA/)
 })
 
-test('the default connections fit a limit of 20,000 open files; a lower one is a warning, a very low one wrong', async () => {
+test('a limit of open files of which the start warns is a warning here, and a very low one wrong', async () => {
   await using directory = await makeDirectory()
   await writeFile(
     join(directory.path, 'livery.yaml'),
     'ca: { plugin: embedded }\nidentities: [spiffe://cluster.local/a]\nsockets: [{ path: sds.sock }]\n',
   )
   const { config } = await loadConfig({ environment: {}, workingDirectory: directory.path, terminal: false })
+  const { wanted = 0 } = descriptorShortage(0, 1, DEFAULT_LIMITS.connections) ?? {}
   for (const [limit, state] of [
-    [20_000, 'ok'],
-    [19_999, 'warning'],
+    [wanted, 'ok'],
+    [wanted - 1, 'warning'],
     [600, 'wrong'],
   ] as const)
-    assert.equal(openFilesFinding(config, { ...AGENT, metric: () => limit }).state, state)
+    assert.equal(openFilesFinding(config, { ...AGENT, metric: () => limit }).state, state, `${limit}`)
 })

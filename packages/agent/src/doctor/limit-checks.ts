@@ -20,8 +20,7 @@ export function openFilesFinding(config: Config, agent: RunningAgent | undefined
   const subject = agent ? 'livery run' : 'this shell'
   if (limit === undefined) return skipped('open-files', subject, 'the limit is not known here')
   const connections = Math.max(0, ...sockets.map(({ limits }) => limits?.connections ?? DEFAULT_LIMITS.connections))
-  const isLow = limit < connections || limit < sockets.length + LEAST_FILES
-  const shortage = isLow ? descriptorShortage(limit, sockets.length, connections) : undefined
+  const shortage = descriptorShortage(limit, sockets.length, connections)
   const remedy =
     'Raise LimitNOFILE= of the unit, the ulimit of the container, or "ulimit -Hn", or lower limits.connections'
   if (!shortage) return ok('open-files', subject, `${limit} files may be open`)

@@ -12,7 +12,7 @@ export function describeEvent(event: LedgerEvent): string {
     case 'csr-sent':
       return `asked the CA for a certificate (${REASONS[event.reason]})`
     case 'ca-error':
-      return `the CA did not issue (${event.code}): ${event.message}`
+      return `${event.local ? 'the CA was not asked, for a cause on this node' : 'the CA did not issue'} (${event.code}): ${event.message}`
     case 'retry-planned':
       return `next try planned for ${iso(event.at)}`
     case 'clock-jumped':
@@ -105,15 +105,13 @@ export function describeLedger(entries: readonly ToldEntry[], now: number): stri
   const seen = new Set<string>()
   return entries.map(({ event, text: sentence, count = 1 }, index) => {
     const times = count > 1 ? `${count} times, last: ` : ''
-    const text = event.kind === 'ca-error' && seen.has(event.message) ? sameError(event.code) : sentence
+    const text = event.kind === 'ca-error' && seen.has(event.message) ? sentence.replace(event.message, SAME) : sentence
     if (event.kind === 'ca-error') seen.add(event.message)
     return `${(ages[index] ?? '').padStart(width)}  ${times}${text}`
   })
 }
 
-function sameError(code: string): string {
-  return `the CA did not issue (${code}): with the same text as above`
-}
+const SAME = 'with the same text as above'
 
 const REASONS = {
   first: 'the first',
