@@ -25,7 +25,7 @@ test('the identity of a pod is served while the API server is away, too, and no 
   await node.server.down()
   await agent.line(/"event":"pods-away"/)
   const { status, text } = await ready(admin)
-  assert.deepEqual([status, /not counted:\n {2}pods that come or go are not seen/.test(text)], [200, true])
+  assert.deepEqual([status, /not counted:\n {2}Pods that come or go are not seen/.test(text)], [200, true])
   assert.match(await metrics(admin), /livery_pods_watch_state\{state="away"\} 1/)
   await served(node.socket, 'web')
 

@@ -2,11 +2,10 @@
 import { useSignal } from '@preact/signals'
 import { formatAge } from '../../src/observe/format-age.ts'
 import { setLogLevel } from '../live/actions.ts'
-import { agent, identities, now, overview } from '../live/agent-state.ts'
+import { agent, now, overview } from '../live/agent-state.ts'
 import { link } from '../live/connection.ts'
 import { Icon } from '../parts/icon.tsx'
 import { visible } from '../parts/text.ts'
-import { readinessText } from '../verdict/readiness.ts'
 import { THEMES, theme } from './theme.ts'
 
 export function TopBar() {
@@ -52,7 +51,7 @@ function Readiness() {
   return (
     <span class="readiness" title={`${reasons.map(visible).join('\n')}${more}`}>
       <Icon name={ready ? (strictReady ? 'good' : 'warning') : 'critical'} />
-      {readinessText(value, identities.value)}
+      {value.readiness}
     </span>
   )
 }

@@ -16,7 +16,7 @@ const LEAST_FILES = 1_152
 /** From the agent where one runs: this command has other limits than a service. */
 export function openFilesFinding(config: Config, agent: RunningAgent | undefined): Finding {
   const sockets = sdsSockets(config, 1)
-  const limit = agent?.metric('process_max_fds') ?? readDescriptorLimit()
+  const limit = agent?.openFiles ?? readDescriptorLimit()
   const subject = agent ? 'livery run' : 'this shell'
   if (limit === undefined) return skipped('open-files', subject, 'the limit is not known here')
   const connections = Math.max(0, ...sockets.map(({ limits }) => limits?.connections ?? DEFAULT_LIMITS.connections))

@@ -3,7 +3,7 @@
 import { CA_ERROR_CODES } from '@livery/core'
 import type { LedgerEntry } from './ledger.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'
-import { Counter, Gauge, Histogram, type Registry } from './prometheus.ts'
+import { Counter, Histogram, type Registry } from './prometheus.ts'
 
 /** The one kind of request that the agent sends out; Istio's agent has others, so its metrics have the label. */
 const CSR = 'csr'
@@ -12,7 +12,6 @@ export class CaMetrics {
   readonly #inFlight = new Map<string, { readonly reason: string; readonly since: number }>()
   readonly #finished = new Map<string, Finished>()
   readonly #errors: Counter<'code'>
-  readonly #down: Gauge
   readonly #withdrawn: Counter<'reason'>
   readonly #preflight: Counter<'served'>
   readonly #duration: Histogram<'result'>
@@ -33,11 +32,6 @@ export class CaMetrics {
       name: 'livery_ca_errors_total',
       help: 'Errors of the CA and rejected answers, by code.',
       labelNames: ['code'],
-      registers,
-    })
-    this.#down = new Gauge({
-      name: 'livery_ca_down',
-      help: '1 while the CA as a whole does not answer and one request at a time probes it, else 0.',
       registers,
     })
     this.#withdrawn = new Counter({
@@ -84,12 +78,6 @@ export class CaMetrics {
         break
       case 'retry-planned':
         this.#istio.retries++
-        break
-      case 'ca-down':
-        this.#down.set(1)
-        break
-      case 'ca-back':
-        this.#down.set(0)
         break
       case 'withdrawn':
         this.#withdrawn.inc({ reason: event.reason })

@@ -1,4 +1,5 @@
 /** The events of the ledger in plain words, for `livery explain`. */
+import { remedyOf } from '../diagnosis/remedies.ts'
 import { formatAge } from './format-age.ts'
 import type { LedgerEntry, LedgerEvent } from './ledger.ts'
 
@@ -18,11 +19,11 @@ export function describeEvent(event: LedgerEvent): string {
     case 'clock-jumped':
       return `${JUMPED[event.how]} ${formatAge(event.ms)}: roots are asked for again, then certificates by what is left of them`
     case 'ca-down':
-      return 'the CA does not answer: until it does, one request at a time probes it'
+      return `the CA does not answer: until it does, one request at a time probes it. ${remedyOf('ca-down', 0)}`
     case 'ca-back':
       return `the CA answers again, after an outage since ${iso(event.downSince)}`
     case 'shared-failure':
-      return `all who ask fail with ${event.failure}: until one succeeds, one request at a time probes the cause. ${sharedRemedy(event.failure)}`
+      return `all who ask fail with ${event.failure}: until one succeeds, one request at a time probes the cause. ${remedyOf(event.failure, 0)}`
     case 'shared-failure-over':
       return `one succeeded, so all that failed with ${event.failure} since ${iso(event.since)} are tried again`
     case 'ttl-lowered':
@@ -76,16 +77,6 @@ export function describeEvent(event: LedgerEvent): string {
     case 'nacked':
       return `rejected (NACK) by ${event.by}, version ${short(event.version)}: ${event.detail}`
   }
-}
-
-type SharedFailure = Extract<LedgerEvent, { kind: 'shared-failure' }>['failure']
-
-/** What is wrong for all at once is seldom wrong with each. */
-function sharedRemedy(failure: SharedFailure): string {
-  if (failure.startsWith('local ')) return 'Check on this node what all of them need, such as the token file.'
-  if (failure === 'unauthenticated')
-    return 'If the CA issued before, it may not reach what it checks tokens with (istiod: the API server); else check the token that they share.'
-  return 'Check the CA: its log says why.'
 }
 
 function describeUncovered(fingerprints: readonly string[]): string {

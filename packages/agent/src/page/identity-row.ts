@@ -1,6 +1,7 @@
 /** One identity as a row of the page. */
 import type { IdentityEntry } from '@livery/core'
-import { preflightWarning, stateName } from '../observe/identity-text.ts'
+import { preflightWarning } from '../diagnosis/identity-verdict.ts'
+import { stateName } from '../observe/identity-text.ts'
 import type { PageFailure, PageIdentity, PageIdentityState } from './state.ts'
 
 export function identityRow(entry: IdentityEntry): PageIdentity {

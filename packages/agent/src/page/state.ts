@@ -1,6 +1,7 @@
 /** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
 
-import type { ClockDifference } from '../observe/ca-clock.ts'
+import type { ClockDifference } from '../diagnosis/ca-clock.ts'
+import type { RunbookPage } from '../diagnosis/remedies.ts'
 
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
@@ -77,10 +78,14 @@ export interface PageFailure {
 
 export interface PageOverview {
   readonly phase: 'starting' | 'serving' | 'draining'
+  /** What is wrong, the worst first. */
+  readonly problems: readonly PageProblem[]
   /** The answer of `/healthz/ready`. */
   readonly ready: boolean
   /** The answer of `/healthz/ready?mode=strict`. */
   readonly strictReady: boolean
+  /** Both in words. */
+  readonly readiness: string
   /** Why it is not ready, or not strictly; at most 20. */
   readonly reasons: readonly string[]
   /** Reasons that are not listed. */
@@ -108,6 +113,32 @@ export interface PageOverview {
   readonly store?: PageStore
   /** As `log.level` is written: `info`, or `info,sds:debug`. */
   readonly logLevel: string
+}
+
+/** The parts of the page. */
+export type PageView = 'identities' | 'streams' | 'sockets' | 'roots' | 'ca' | 'process'
+
+/** Something that is broken, or is going to break: what, why, and what to do. `GET /problems` has all of it. */
+export interface PageProblem {
+  readonly code: string
+  /** `critical`: something is broken, or breaks soon. */
+  readonly severity: 'critical' | 'warning'
+  /** When its cause began, where that is known. */
+  readonly since?: number
+  readonly what: string
+  /** When the first certificate ends that it concerns. */
+  readonly ends?: number
+  readonly reason: string
+  readonly remedy: string
+  /** To run on the node. */
+  readonly commands: readonly string[]
+  readonly runbook?: RunbookPage
+  /** How many identities it affects. */
+  readonly count: number
+  /** The identity that it is about, where it is one. */
+  readonly name?: string
+  /** Where the page shows more of it. */
+  readonly view: PageView
 }
 
 export interface PageSocket {

@@ -1,0 +1,299 @@
+/** What is wrong with the identities, one problem for each cause: they come one by one. */
+import type { IdentityEntry } from '@livery/core'
+import {
+  hasValidCertificate,
+  isAbsence,
+  isMereWish,
+  judge,
+  lifeLeft,
+  type Moment,
+  type Verdict,
+} from './identity-verdict.ts'
+import { Lowest } from './lowest.ts'
+import type { Affected, AffectedIdentity, Effect, IdentityCause, Problem } from './problem.ts'
+import { counted, shellWord } from './problem-text.ts'
+import { LATE, VERY_LATE } from './remaining-life.ts'
+import { isRefusedAlone, type RunbookPage, remedyOf } from './remedies.ts'
+
+/** Requests of the same start are answered in any order. */
+const TOGETHER_MS = 10_000
+/** A certificate that ends so soon cannot wait for somebody to find time. */
+const SOON_MS = 15 * 60_000
+
+export class IdentityProblems {
+  readonly #moment: Moment
+  readonly #groups = new Map<IdentityCause, Group>()
+  /** When the CA last issued to each identity that does not fail. */
+  readonly #issuedAt: number[] = []
+  #isServing = false
+  #isWanted = false
+  #soonestEnd: number | undefined
+
+  constructor(moment: Moment) {
+    this.#moment = moment
+  }
+
+  look(entry: IdentityEntry): void {
+    const { failingSince, lastSuccessAt, secret } = entry
+    const isValid = hasValidCertificate(entry, this.#moment.now)
+    if (isValid) this.#isServing = true
+    if (secret && secret.notAfter < (this.#soonestEnd ?? Number.POSITIVE_INFINITY)) this.#soonestEnd = secret.notAfter
+    if (failingSince === undefined && lastSuccessAt !== undefined) this.#issuedAt.push(lastSuccessAt)
+    for (const verdict of judge(entry, this.#moment)) {
+      if (!isValid && !isMereWish(entry)) this.#isWanted = true
+      const group = this.#groups.get(verdict.cause) ?? new Group()
+      this.#groups.set(verdict.cause, group)
+      group.add(entry, verdict, this.#moment)
+    }
+  }
+
+  problems(): readonly Problem[] {
+    const { downSince } = this.#moment
+    if (downSince !== undefined && !this.#groups.has('ca-down')) this.#groups.set('ca-down', new Group())
+    return [...this.#groups].map(([cause, group]) => this.#problem(cause, group))
+  }
+
+  #problem(cause: IdentityCause, group: Group): Problem {
+    // Every identity that should have a certificate is without: no grace hides that, since a rolling update goes on when the agent is ready.
+    const isNothingServed = this.#isWanted && !this.#isServing
+    const affected = group.affected(isNothingServed)
+    const base = { code: cause, ...group.since, affected, ...unreadyOf(affected) }
+    switch (cause) {
+      case 'ca-down':
+        return { ...base, ...this.#caDown(group, affected) }
+      case 'first-certificate':
+        return {
+          ...base,
+          severity: isNothingServed ? 'warning' : 'pending',
+          what: `${counted(group.count, 'identity waits for its', 'identities wait for their')} first certificate`,
+          reason: isNothingServed ? 'no identity has a valid certificate yet' : 'they are on the way',
+          remedy: 'Wait; the events of the identity say what the agent waits for.',
+          commands: group.commands(),
+          runbook: 'identities-failing',
+        }
+      case 'late':
+        return {
+          ...base,
+          ...group.ends,
+          severity: group.isVeryLate ? 'critical' : 'warning',
+          what: `${group.subject('certificate')} should have been renewed`,
+          reason:
+            'Less than a quarter of the life is left, and no attempt has failed: the request waits, or the next certificate is held back.',
+          remedy: 'The events of the identity say what it waits for.',
+          commands: group.commands(),
+          runbook: 'certificate-not-renewed',
+        }
+      case 'clients-refuse':
+        return {
+          ...base,
+          severity: 'warning',
+          what: `Clients would refuse ${group.subject('certificate').replace(/^The/, 'the')}`,
+          reason: group.reason,
+          remedy: 'Compare the roots that are served with the one that the CA signs with.',
+          commands: ['livery doctor', 'livery trust status', ...group.commands().slice(-1)],
+          runbook: 'certificate-not-renewed',
+        }
+      case 'revoked':
+        return {
+          ...base,
+          severity: 'critical',
+          what: `${group.subject('certificate')} ${group.count === 1 ? 'is' : 'are'} revoked: peers refuse ${group.count === 1 ? 'it' : 'them'}`,
+          reason: group.reason,
+          remedy: remedyOf(cause, 0),
+          commands: group.commands(),
+          runbook: 'certificate-revoked',
+        }
+      default:
+        return { ...base, ...this.#failing(cause, group, affected) }
+    }
+  }
+
+  #failing(
+    cause: Exclude<IdentityCause, 'ca-down' | 'first-certificate' | 'late' | 'clients-refuse'>,
+    group: Group,
+    affected: readonly Affected[],
+  ) {
+    const issuedToOthers = this.#issuedAt.filter(at => at >= group.lastSince - TOGETHER_MS).length
+    const isWithout = has(affected, 'expired') || has(affected, 'missing')
+    // The doctor asks the CA for the first identity: of one that is refused alone it knows nothing.
+    const commands = isRefusedAlone(cause, issuedToOthers) ? group.commands() : ['livery doctor', ...group.commands()]
+    return {
+      severity: isWithout || group.isVeryLate ? 'critical' : 'warning',
+      what: `${group.effects(affected)}${cause === 'no-answer' ? '' : ` (${cause})`}${has(affected, 'expired') ? ': new connections fail' : ''}`,
+      ...(!isWithout && group.ends),
+      reason: cause === 'no-answer' ? 'No certificate came, and no attempt has failed.' : group.reason,
+      remedy:
+        cause === 'no-answer'
+          ? 'The events of the identity say what the agent waits for.'
+          : remedyOf(cause, issuedToOthers),
+      commands,
+      runbook: runbookOf(affected, group.isLate),
+    } as const
+  }
+
+  /** The newest failure of the CA is the reason. What failed before the outage waits for it now: that comes after. */
+  #caDown(group: Group, affected: readonly Affected[]) {
+    const { now, downSince = now } = this.#moment
+    const isSoon = this.#soonestEnd === undefined || this.#soonestEnd - now < SOON_MS
+    const isWithout = has(affected, 'expired') || has(affected, 'missing')
+    const waiting = group.count === 0 ? '' : `: ${group.effects(affected)}`
+    return {
+      since: downSince,
+      severity: isSoon || isWithout ? 'critical' : 'warning',
+      what: `The CA does not answer${waiting}`,
+      ...(this.#soonestEnd !== undefined && { ends: this.#soonestEnd }),
+      reason: [group.reason, ...group.beforeOutage()].filter(text => text !== '').join(' '),
+      remedy: remedyOf('ca-down', 0),
+      commands: ['livery ca test', 'livery doctor'],
+      runbook: 'ca-down',
+    } as const
+  }
+}
+
+/** Identities whose trouble has one cause. */
+class Group {
+  count = 0
+  isVeryLate = false
+  isLate = false
+  /** When the last of them began to fail. */
+  lastSince = 0
+  #since = Number.POSITIVE_INFINITY
+  readonly #buckets = new Map<string, { readonly verdict: Verdict; readonly lowest: Lowest<Judged> }>()
+  /** The one whose certificate ends first. */
+  #worst: IdentityEntry | undefined
+  #newest: { readonly at: number; readonly text: string } | undefined
+  /** How many failed before the outage, by code, and the text of the newest of them. */
+  readonly #before = new Map<string, { count: number; at: number; text: string }>()
+
+  add(entry: IdentityEntry, verdict: Verdict, { now }: Moment): void {
+    const { secret, failingSince, addedAt, lastFailure } = entry
+    const { effect, unready, reason, cause } = verdict
+    this.count++
+    this.#since = Math.min(this.#since, failingSince ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
+    this.lastSince = Math.max(this.lastSince, failingSince ?? 0)
+    if (!this.#worst || (secret?.notAfter ?? 0) < (this.#worst.secret?.notAfter ?? 0)) this.#worst = entry
+    const left = lifeLeft(entry, now)
+    this.isVeryLate ||= left < VERY_LATE
+    this.isLate ||= left < LATE
+    if (cause === 'clients-refuse') this.#note(0, reason)
+    else if (lastFailure && failingSince !== undefined) {
+      const { code, message, at, local } = lastFailure
+      if (cause === 'ca-down' && !isAbsence(code) && !local) this.#noteBefore(lastFailure)
+      else this.#note(at, cause === 'ca-down' ? `${code}: ${message.replace(/\.?$/, '.')}` : message)
+    }
+    const key = `${effect} ${unready}`
+    const bucket = this.#buckets.get(key) ?? { verdict, lowest: new Lowest<Judged>(LISTED) }
+    this.#buckets.set(key, bucket)
+    bucket.lowest.offer(secret?.notAfter ?? 0, { entry, reason })
+  }
+
+  get reason(): string {
+    return this.#newest?.text ?? ''
+  }
+
+  /** When the first of them began to fail, or was to have a certificate. */
+  get since(): { readonly since?: number } {
+    return this.#since === Number.POSITIVE_INFINITY ? {} : { since: this.#since }
+  }
+
+  get ends(): { readonly ends?: number } {
+    const ends = this.#worst?.secret?.notAfter
+    return ends === undefined ? {} : { ends }
+  }
+
+  affected(isNothingServed: boolean): readonly Affected[] {
+    return Array.from(this.#buckets.values(), ({ verdict: { effect, unready }, lowest }) => {
+      const isWithout = effect === 'expired' || effect === 'missing'
+      const counts = isNothingServed && isWithout ? 'default' : unready
+      return { effect, ...(counts && { unready: counts }), count: lowest.count, listed: lowest.items().map(listed) }
+    })
+  }
+
+  /** `Before the outage 928 identities failed (unauthenticated): …`, for each code. */
+  beforeOutage(): readonly string[] {
+    return Array.from(this.#before, ([code, { count, text }]) => {
+      return `Before the outage ${counted(count, 'identity', 'identities')} failed (${code}): ${text}`
+    })
+  }
+
+  /** `The certificate of spiffe://…`, `3 certificates`. */
+  subject(noun: string): string {
+    return this.count === 1 ? `The ${noun} of ${this.#worst?.identity}` : counted(this.count, noun)
+  }
+
+  /** `spiffe://… has no certificate`; `1 certificate expired, 2 identities have no certificate`. */
+  effects(affected: readonly Affected[]): string {
+    const name = this.count === 1 ? this.#worst?.identity : undefined
+    const counts = Map.groupBy(affected, ({ effect }) => effect)
+    return EFFECTS.flatMap(([effect, one, text]) => {
+      const count = counts.get(effect)?.reduce((sum, each) => sum + each.count, 0) ?? 0
+      if (count === 0) return []
+      return [name === undefined ? text(count) : one(name)]
+    }).join(', ')
+  }
+
+  commands(): readonly string[] {
+    const name = this.#worst?.identity
+    if (name === undefined) return []
+    const explain = `livery explain ${shellWord(name)}`
+    return this.count === 1 ? [explain] : ['livery certs --failing', explain]
+  }
+
+  #note(at: number, text: string): void {
+    if (!this.#newest || at > this.#newest.at) this.#newest = { at, text }
+  }
+
+  #noteBefore({ code, at, message }: NonNullable<IdentityEntry['lastFailure']>): void {
+    const before = this.#before.get(code) ?? { count: 0, at: 0, text: '' }
+    before.count++
+    if (at >= before.at) Object.assign(before, { at, text: message })
+    this.#before.set(code, before)
+  }
+}
+
+const LISTED = 100
+
+interface Judged {
+  readonly entry: IdentityEntry
+  readonly reason: string
+}
+
+function listed({ entry: { identity, failingSince, renewAt, secret }, reason }: Judged): AffectedIdentity {
+  return {
+    name: identity,
+    reason,
+    ...(failingSince !== undefined && { failingSince }),
+    ...(renewAt !== undefined && { renewAt }),
+    ...(secret && { notAfter: secret.notAfter }),
+  }
+}
+
+/** In words, of one identity by its name and of several by their number. */
+const EFFECTS: readonly (readonly [Effect, (name: string) => string, (count: number) => string])[] = [
+  ['expired', name => `The certificate of ${name} expired`, count => `${counted(count, 'certificate')} expired`],
+  [
+    'missing',
+    name => `${name} has no certificate`,
+    count => `${counted(count, 'identity has', 'identities have')} no certificate`,
+  ],
+  [
+    'not-renewed',
+    name => `${name} is not renewed`,
+    count => `${counted(count, 'certificate is', 'certificates are')} not renewed`,
+  ],
+]
+
+function has(affected: readonly Affected[], effect: Effect): boolean {
+  return affected.some(each => each.effect === effect)
+}
+
+function runbookOf(affected: readonly Affected[], isLate: boolean): RunbookPage {
+  if (has(affected, 'expired')) return 'certificate-expired'
+  return !has(affected, 'missing') && isLate ? 'certificate-not-renewed' : 'identities-failing'
+}
+
+/** The least strict of them. */
+function unreadyOf(affected: readonly Affected[]): Pick<Problem, 'unready'> {
+  if (affected.some(({ unready }) => unready === 'default')) return { unready: 'default' }
+  return affected.some(({ unready }) => unready === 'strict') ? { unready: 'strict' } : {}
+}
