@@ -111,11 +111,7 @@ function Healthy() {
         {soonestExpiry === undefined ? '' : `The first certificate ends in ${formatAge(soonestExpiry - now.value)}.`}{' '}
         {`${counted(planned, 'renewal is', 'renewals are')} planned for the next hour.`}
       </p>
-      <p class="remedy">
-        {value.strictReady
-          ? workText(value)
-          : `Not strictly ready: ${value.reasons.slice(0, 2).map(visible).join('; ')}`}
-      </p>
+      <p class="remedy">{workText(value)}</p>
       <p class="remedy">
         Calls between workloads fail all the same? Compare{' '}
         <button

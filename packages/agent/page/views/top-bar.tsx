@@ -46,12 +46,11 @@ function LinkState() {
 function Readiness() {
   const { value } = overview
   if (!value) return null
-  const { ready, strictReady, reasons, moreReasons } = value
-  const more = moreReasons > 0 ? `\nand ${moreReasons} more` : ''
+  const { ready, strictReady } = value
   return (
-    <span class="readiness" title={`${reasons.map(visible).join('\n')}${more}`}>
+    <span class="readiness" title={value.problems.map(({ what }) => visible(what)).join('\n')}>
       <Icon name={ready ? (strictReady ? 'good' : 'warning') : 'critical'} />
-      {value.readiness}
+      {ready ? (strictReady ? 'Ready' : 'Ready, not strictly') : 'Not ready'}
     </span>
   )
 }

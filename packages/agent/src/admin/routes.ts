@@ -1,6 +1,7 @@
 /** The routes of the admin endpoint, and the answers to readers; `admin-server.ts` carries them over HTTP. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RotationStatus } from '@livery/core'
+import { readDescriptorLimit } from '@livery/sds-server'
 import { Diagnosis, lookAtAll } from '../diagnosis/diagnosis.ts'
 import { type Problem, READINESS_MODES, type ReadinessMode } from '../diagnosis/problem.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
@@ -199,12 +200,15 @@ export interface ProblemList {
   readonly now: number
   /** The worst first. */
   readonly problems: readonly Problem[]
+  /** How many files the agent may open; absent where that is not known. */
+  readonly openFiles?: number
 }
 
 async function lookForProblems(source: AdminSource, turns: LoopTurns): Promise<Answer> {
   const streams = await composeStreams(source, turns)
   const problems = await diagnose(source, rejectionsOf(streams), turns)
-  const list: ProblemList = { now: source.clock.now(), problems }
+  const openFiles = readDescriptorLimit()
+  const list: ProblemList = { now: source.clock.now(), problems, ...(openFiles !== undefined && { openFiles }) }
   return json(200, list)
 }
 

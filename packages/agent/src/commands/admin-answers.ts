@@ -38,6 +38,7 @@ export const configDumpForm = v.object({
 /** Of `/problems`. */
 export const problemsForm = v.object({
   now: ms,
+  openFiles: v.optional(count),
   problems: v.array(
     v.object({
       code: text,

@@ -26,13 +26,13 @@ export function resourceProblems(source: AgentSource, clock: ClockDifference | u
   ]
 }
 
-const AGENT = { affected: [] } as const
+function of<Severity extends Problem['severity']>(code: string, severity: Severity) {
+  return { code, severity, affected: [] } as const
+}
 
 function phaseProblem(phase: 'starting' | 'draining'): Problem {
   return {
-    ...AGENT,
-    code: phase,
-    severity: 'pending',
+    ...of(phase, 'pending'),
     what: phase === 'starting' ? 'The sockets are not bound yet' : 'The agent is shutting down',
     reason: phase === 'starting' ? 'it is starting' : 'it was told to',
     remedy: 'Wait.',
@@ -43,9 +43,7 @@ function phaseProblem(phase: 'starting' | 'draining'): Problem {
 
 function socketProblem({ path, state, reason }: SocketStatus): Problem {
   return {
-    ...AGENT,
-    code: 'socket',
-    severity: 'critical',
+    ...of('socket', 'critical'),
     what: `The socket ${path} is not served (${state})`,
     reason: reason ?? (state === 'superseded' ? 'another process took its path' : 'another process listens on it'),
     remedy: 'Stop the other process, or give one of the two another path.',
@@ -61,9 +59,7 @@ function podsProblem(source: AgentSource): Problem[] {
   // A pod is served once it is known. Later it is held though the API server is away.
   return [
     {
-      ...AGENT,
-      code: 'pods',
-      severity: pods.known ? 'warning' : pods.problem === undefined ? 'pending' : 'critical',
+      ...of('pods', pods.known ? 'warning' : pods.problem === undefined ? 'pending' : 'critical'),
       what: pods.known ? 'Pods that come or go are not seen' : 'The pods of this node are not known',
       reason: pods.problem ?? 'their list is on the way',
       remedy: 'Look at the API server, and at what the agent is allowed there.',
@@ -76,9 +72,7 @@ function podsProblem(source: AgentSource): Problem[] {
 
 function endpointProblem(reason: string): Problem {
   return {
-    ...AGENT,
-    code: 'endpoint',
-    severity: 'warning',
+    ...of('endpoint', 'warning'),
     what: 'An endpoint for operators does not listen',
     reason,
     remedy: 'Stop the other process, or give the endpoint another address.',
@@ -90,9 +84,7 @@ function busyProblem(source: AgentSource): Problem[] {
   if (source.schedule().pause?.reason !== 'rate-limited') return []
   return [
     {
-      ...AGENT,
-      code: 'ca-busy',
-      severity: 'warning',
+      ...of('ca-busy', 'warning'),
       what: 'The CA has too many requests: renewals wait',
       reason: 'it refused one for want of room',
       remedy: 'Raise its limit, or lower concurrency.',
@@ -111,9 +103,7 @@ function storeProblem(source: AgentSource): Problem[] {
     return []
   return [
     {
-      ...AGENT,
-      code: 'store',
-      severity: 'warning',
+      ...of('store', 'warning'),
       since: behindSince,
       what: `The store ${directory} cannot be written (${failure ?? 'the disk does not answer'}): ${counted(unwritten, 'change is', 'changes are')} only in memory`,
       reason:
@@ -127,9 +117,7 @@ function storeProblem(source: AgentSource): Problem[] {
 
 function clockProblem(clock: ClockDifference): Problem {
   return {
-    ...AGENT,
-    code: 'clock',
-    severity: 'warning',
+    ...of('clock', 'warning'),
     what: clockText(clock).replace(/^t/, 'T'),
     reason: clock.isExact
       ? 'The end of the newest certificate, minus the lifetime that was asked for, is when the CA signed it.'
@@ -148,9 +136,7 @@ function memoryProblem({ memory }: AgentSource): Problem[] {
   if (rssBytes < MEMORY_USED * limitBytes) return []
   return [
     {
-      ...AGENT,
-      code: 'memory',
-      severity: 'warning',
+      ...of('memory', 'warning'),
       what: 'Little memory is left',
       reason: `The agent holds ${Math.round((100 * rssBytes) / limitBytes)} % of what it is allowed.`,
       remedy: 'Raise the limit, or find the callers that hold much.',

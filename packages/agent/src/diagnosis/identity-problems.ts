@@ -2,6 +2,7 @@
 import type { IdentityEntry } from '@livery/core'
 import {
   hasValidCertificate,
+  type IdentityCause,
   isAbsence,
   isMereWish,
   judge,
@@ -10,7 +11,7 @@ import {
   type Verdict,
 } from './identity-verdict.ts'
 import { Lowest } from './lowest.ts'
-import type { Affected, AffectedIdentity, Effect, IdentityCause, Problem } from './problem.ts'
+import type { Affected, AffectedIdentity, Effect, Problem } from './problem.ts'
 import { counted, shellWord } from './problem-text.ts'
 import { LATE, VERY_LATE } from './remaining-life.ts'
 import { isRefusedAlone, type RunbookPage, remedyOf } from './remedies.ts'
@@ -57,77 +58,64 @@ export class IdentityProblems {
     // Every identity that should have a certificate is without: no grace hides that, since a rolling update goes on when the agent is ready.
     const isNothingServed = this.#isWanted && !this.#isServing
     const affected = group.affected(isNothingServed)
-    const base = { code: cause, ...group.since, affected, ...unreadyOf(affected) }
+    const given = { code: cause, ...group.since, reason: group.reason, commands: group.commands(), affected }
+    return { ...given, ...unreadyOf(affected), ...this.#words(cause, group, { affected, isNothingServed }) }
+  }
+
+  #words(cause: IdentityCause, group: Group, { affected, isNothingServed }: Extent) {
     switch (cause) {
       case 'ca-down':
-        return { ...base, ...this.#caDown(group, affected) }
+        return this.#caDown(group, affected)
       case 'first-certificate':
         return {
-          ...base,
           severity: isNothingServed ? 'warning' : 'pending',
           what: `${counted(group.count, 'identity waits for its', 'identities wait for their')} first certificate`,
           reason: isNothingServed ? 'no identity has a valid certificate yet' : 'they are on the way',
-          remedy: 'Wait; the events of the identity say what the agent waits for.',
-          commands: group.commands(),
+          remedy: WAITS,
           runbook: 'identities-failing',
-        }
+        } as const
       case 'late':
         return {
-          ...base,
           ...group.ends,
-          severity: group.isVeryLate ? 'critical' : 'warning',
-          what: `${group.subject('certificate')} should have been renewed`,
+          severity: group.leastLeft < VERY_LATE ? 'critical' : 'warning',
+          what: `${group.certificates} should have been renewed`,
           reason:
             'Less than a quarter of the life is left, and no attempt has failed: the request waits, or the next certificate is held back.',
-          remedy: 'The events of the identity say what it waits for.',
-          commands: group.commands(),
+          remedy: WAITS,
           runbook: 'certificate-not-renewed',
-        }
+        } as const
       case 'clients-refuse':
         return {
-          ...base,
           severity: 'warning',
-          what: `Clients would refuse ${group.subject('certificate').replace(/^The/, 'the')}`,
-          reason: group.reason,
+          what: `Clients would refuse ${group.certificates.replace(/^The/, 'the')}`,
           remedy: 'Compare the roots that are served with the one that the CA signs with.',
           commands: ['livery doctor', 'livery trust status', ...group.commands().slice(-1)],
           runbook: 'certificate-not-renewed',
-        }
+        } as const
       case 'revoked':
         return {
-          ...base,
           severity: 'critical',
-          what: `${group.subject('certificate')} ${group.count === 1 ? 'is' : 'are'} revoked: peers refuse ${group.count === 1 ? 'it' : 'them'}`,
-          reason: group.reason,
+          what: `${group.certificates} ${group.count === 1 ? 'is revoked: peers refuse it' : 'are revoked: peers refuse them'}`,
           remedy: remedyOf(cause, 0),
-          commands: group.commands(),
           runbook: 'certificate-revoked',
-        }
+        } as const
       default:
-        return { ...base, ...this.#failing(cause, group, affected) }
+        return this.#failing(cause, group, affected)
     }
   }
 
-  #failing(
-    cause: Exclude<IdentityCause, 'ca-down' | 'first-certificate' | 'late' | 'clients-refuse'>,
-    group: Group,
-    affected: readonly Affected[],
-  ) {
+  #failing(cause: string, group: Group, affected: readonly Affected[]) {
     const issuedToOthers = this.#issuedAt.filter(at => at >= group.lastSince - TOGETHER_MS).length
-    const isWithout = has(affected, 'expired') || has(affected, 'missing')
-    // The doctor asks the CA for the first identity: of one that is refused alone it knows nothing.
-    const commands = isRefusedAlone(cause, issuedToOthers) ? group.commands() : ['livery doctor', ...group.commands()]
+    const isSilent = cause === 'no-answer'
     return {
-      severity: isWithout || group.isVeryLate ? 'critical' : 'warning',
-      what: `${group.effects(affected)}${cause === 'no-answer' ? '' : ` (${cause})`}${has(affected, 'expired') ? ': new connections fail' : ''}`,
-      ...(!isWithout && group.ends),
-      reason: cause === 'no-answer' ? 'No certificate came, and no attempt has failed.' : group.reason,
-      remedy:
-        cause === 'no-answer'
-          ? 'The events of the identity say what the agent waits for.'
-          : remedyOf(cause, issuedToOthers),
-      commands,
-      runbook: runbookOf(affected, group.isLate),
+      severity: isWithout(affected) || group.leastLeft < VERY_LATE ? 'critical' : 'warning',
+      what: `${group.effects(affected)}${isSilent ? '' : ` (${cause})`}${has(affected, 'expired') ? ': new connections fail' : ''}`,
+      ...(!isWithout(affected) && group.ends),
+      ...(isSilent && { reason: 'No certificate came, and no attempt has failed.' }),
+      remedy: isSilent ? WAITS : remedyOf(cause, issuedToOthers),
+      // The doctor asks the CA for the first identity: of one that is refused alone it knows nothing.
+      ...(!isRefusedAlone(cause, issuedToOthers) && { commands: ['livery doctor', ...group.commands()] }),
+      runbook: runbookOf(affected, group.leastLeft < LATE),
     } as const
   }
 
@@ -135,12 +123,10 @@ export class IdentityProblems {
   #caDown(group: Group, affected: readonly Affected[]) {
     const { now, downSince = now } = this.#moment
     const isSoon = this.#soonestEnd === undefined || this.#soonestEnd - now < SOON_MS
-    const isWithout = has(affected, 'expired') || has(affected, 'missing')
-    const waiting = group.count === 0 ? '' : `: ${group.effects(affected)}`
     return {
       since: downSince,
-      severity: isSoon || isWithout ? 'critical' : 'warning',
-      what: `The CA does not answer${waiting}`,
+      severity: isSoon || isWithout(affected) ? 'critical' : 'warning',
+      what: `The CA does not answer${group.count === 0 ? '' : `: ${group.effects(affected)}`}`,
       ...(this.#soonestEnd !== undefined && { ends: this.#soonestEnd }),
       reason: [group.reason, ...group.beforeOutage()].filter(text => text !== '').join(' '),
       remedy: remedyOf('ca-down', 0),
@@ -150,11 +136,18 @@ export class IdentityProblems {
   }
 }
 
+const WAITS = 'The events of the identity say what the agent waits for.'
+
+interface Extent {
+  readonly affected: readonly Affected[]
+  readonly isNothingServed: boolean
+}
+
 /** Identities whose trouble has one cause. */
 class Group {
   count = 0
-  isVeryLate = false
-  isLate = false
+  /** The part of its life that is left of the certificate with the least, from 1 to 0. */
+  leastLeft = 1
   /** When the last of them began to fail. */
   lastSince = 0
   #since = Number.POSITIVE_INFINITY
@@ -172,9 +165,7 @@ class Group {
     this.#since = Math.min(this.#since, failingSince ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
     this.lastSince = Math.max(this.lastSince, failingSince ?? 0)
     if (!this.#worst || (secret?.notAfter ?? 0) < (this.#worst.secret?.notAfter ?? 0)) this.#worst = entry
-    const left = lifeLeft(entry, now)
-    this.isVeryLate ||= left < VERY_LATE
-    this.isLate ||= left < LATE
+    this.leastLeft = Math.min(this.leastLeft, lifeLeft(entry, now))
     if (cause === 'clients-refuse') this.#note(0, reason)
     else if (lastFailure && failingSince !== undefined) {
       const { code, message, at, local } = lastFailure
@@ -203,8 +194,7 @@ class Group {
 
   affected(isNothingServed: boolean): readonly Affected[] {
     return Array.from(this.#buckets.values(), ({ verdict: { effect, unready }, lowest }) => {
-      const isWithout = effect === 'expired' || effect === 'missing'
-      const counts = isNothingServed && isWithout ? 'default' : unready
+      const counts = isNothingServed && isWithout([{ effect }]) ? 'default' : unready
       return { effect, ...(counts && { unready: counts }), count: lowest.count, listed: lowest.items().map(listed) }
     })
   }
@@ -217,18 +207,17 @@ class Group {
   }
 
   /** `The certificate of spiffe://…`, `3 certificates`. */
-  subject(noun: string): string {
-    return this.count === 1 ? `The ${noun} of ${this.#worst?.identity}` : counted(this.count, noun)
+  get certificates(): string {
+    return this.count === 1 ? `The certificate of ${this.#worst?.identity}` : counted(this.count, 'certificate')
   }
 
   /** `spiffe://… has no certificate`; `1 certificate expired, 2 identities have no certificate`. */
   effects(affected: readonly Affected[]): string {
     const name = this.count === 1 ? this.#worst?.identity : undefined
-    const counts = Map.groupBy(affected, ({ effect }) => effect)
-    return EFFECTS.flatMap(([effect, one, text]) => {
-      const count = counts.get(effect)?.reduce((sum, each) => sum + each.count, 0) ?? 0
+    return EFFECTS.flatMap(([effect, named, one, many]) => {
+      const count = affected.reduce((sum, each) => sum + (each.effect === effect ? each.count : 0), 0)
       if (count === 0) return []
-      return [name === undefined ? text(count) : one(name)]
+      return [name === undefined ? counted(count, one, many) : named.replace('NAME', () => name)]
     }).join(', ')
   }
 
@@ -259,32 +248,22 @@ interface Judged {
 }
 
 function listed({ entry: { identity, failingSince, renewAt, secret }, reason }: Judged): AffectedIdentity {
-  return {
-    name: identity,
-    reason,
-    ...(failingSince !== undefined && { failingSince }),
-    ...(renewAt !== undefined && { renewAt }),
-    ...(secret && { notAfter: secret.notAfter }),
-  }
+  return { name: identity, reason, failingSince, renewAt, notAfter: secret?.notAfter }
 }
 
-/** In words, of one identity by its name and of several by their number. */
-const EFFECTS: readonly (readonly [Effect, (name: string) => string, (count: number) => string])[] = [
-  ['expired', name => `The certificate of ${name} expired`, count => `${counted(count, 'certificate')} expired`],
-  [
-    'missing',
-    name => `${name} has no certificate`,
-    count => `${counted(count, 'identity has', 'identities have')} no certificate`,
-  ],
-  [
-    'not-renewed',
-    name => `${name} is not renewed`,
-    count => `${counted(count, 'certificate is', 'certificates are')} not renewed`,
-  ],
-]
+/** In words: of one identity, and of several by their number. */
+const EFFECTS = [
+  ['expired', 'The certificate of NAME expired', 'certificate expired', 'certificates expired'],
+  ['missing', 'NAME has no certificate', 'identity has no certificate', 'identities have no certificate'],
+  ['not-renewed', 'NAME is not renewed', 'certificate is not renewed', 'certificates are not renewed'],
+] as const
 
-function has(affected: readonly Affected[], effect: Effect): boolean {
+function has(affected: readonly Pick<Affected, 'effect'>[], effect: Effect): boolean {
   return affected.some(each => each.effect === effect)
+}
+
+function isWithout(affected: readonly Pick<Affected, 'effect'>[]): boolean {
+  return has(affected, 'expired') || has(affected, 'missing')
 }
 
 function runbookOf(affected: readonly Affected[], isLate: boolean): RunbookPage {

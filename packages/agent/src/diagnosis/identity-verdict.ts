@@ -1,7 +1,13 @@
 /** The one judgement of an identity: what is wrong with it, for what cause, and whether that counts for readiness. */
-import type { IdentityEntry } from '@livery/core'
-import type { Effect, FailureCause, IdentityCause, ReadinessMode } from './problem.ts'
+import type { FailureCode, IdentityEntry } from '@livery/core'
+import type { Effect, ReadinessMode } from './problem.ts'
 import { LATE, remainingLife } from './remaining-life.ts'
+
+/** Why identities fail: the CA as a whole is down, a failure's code, or that with `local` before it for a cause on this node. */
+export type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
+
+/** `first-certificate` is on the way; `late`: a renewal without a failure; `clients-refuse`: by the pre-flight. */
+export type IdentityCause = FailureCause | 'first-certificate' | 'no-answer' | 'late' | 'clients-refuse'
 
 /** How long a new identity may be without a certificate while another has one, or a renewal fail, before that counts. */
 export const GRACE_MS = 60_000
@@ -27,13 +33,12 @@ export function judge(entry: IdentityEntry, moment: Moment): readonly Verdict[] 
   if (entry.hold === 'removed') return []
   const verdict = hasValidCertificate(entry, moment.now) ? judgeRenewal(entry, moment) : judgeMissing(entry, moment)
   const { preflight } = entry
-  return [
-    ...(verdict ? [verdict] : []),
-    ...(preflight
-      ? [{ effect: 'refused', cause: 'clients-refuse', reason: preflightWarning(preflight) } as const]
-      : []),
-  ]
+  if (!preflight) return verdict ? [verdict] : WELL
+  const refused = { effect: 'refused', cause: 'clients-refuse', reason: preflightWarning(preflight) } as const
+  return verdict ? [verdict, refused] : [refused]
 }
+
+const WELL: readonly Verdict[] = []
 
 /** Why its attempts fail now; `undefined` while they do not. */
 export function failureCause(

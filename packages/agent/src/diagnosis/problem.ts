@@ -1,5 +1,4 @@
 /** Something that is wrong, or about to be: what every window on the agent prints, and none judges again. */
-import type { FailureCode } from '@livery/core'
 import type { RunbookPage } from './remedies.ts'
 
 /**
@@ -9,33 +8,9 @@ import type { RunbookPage } from './remedies.ts'
 export const READINESS_MODES = ['sockets', 'default', 'strict'] as const
 export type ReadinessMode = (typeof READINESS_MODES)[number]
 
-/** Why identities fail: the CA as a whole is down, a failure's code, or that with `local` before it for a cause on this node. */
-export type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
-
-/**
- * What is wrong with identities: {@link FailureCause}; `first-certificate`, which is on the way; `no-answer`; `late`, a renewal
- * without a failure; `clients-refuse`, by the pre-flight.
- */
-export type IdentityCause = FailureCause | 'first-certificate' | 'no-answer' | 'late' | 'clients-refuse'
-
-export type ProblemCode =
-  | IdentityCause
-  | 'starting'
-  | 'draining'
-  | 'socket'
-  | 'pods'
-  | 'endpoint'
-  | 'ca-busy'
-  | 'store'
-  | 'clock'
-  | 'memory'
-  | 'root-held'
-  | 'root-rejected'
-  | 'root-ends'
-  | 'secrets-rejected'
-
 export interface Problem {
-  readonly code: ProblemCode
+  /** For programs: of identities the `IdentityCause`. */
+  readonly code: string
   /** `critical`: something is broken, or breaks soon. `pending`: it is on its way, and nobody has to do anything. */
   readonly severity: 'critical' | 'warning' | 'pending'
   /** When its cause began, milliseconds since the epoch, where that is known. */
@@ -73,10 +48,10 @@ export interface Affected {
 export interface AffectedIdentity {
   readonly name: string
   readonly reason: string
-  /** These three as in `IdentityEntry`: milliseconds since the epoch. */
-  readonly failingSince?: number
-  readonly renewAt?: number
-  readonly notAfter?: number
+  /** These as in `IdentityEntry`: milliseconds since the epoch. */
+  readonly failingSince: number | undefined
+  readonly renewAt: number | undefined
+  readonly notAfter: number | undefined
 }
 
 /** The worst first, the newest cause first among equals. */
@@ -85,7 +60,7 @@ export function inOrder(problems: readonly Problem[]): readonly Problem[] {
   return problems.toSorted((a, b) => rank(a) - rank(b) || (b.since ?? 0) - (a.since ?? 0))
 }
 
-export function countAffected({ affected }: Problem): number {
+export function countAffected({ affected }: Pick<Problem, 'affected'>): number {
   return affected.reduce((sum, { count }) => sum + count, 0)
 }
 

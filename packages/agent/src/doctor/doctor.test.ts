@@ -1,9 +1,10 @@
 /** The text of `livery doctor`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { ProblemList } from '../admin/routes.ts'
 import { describeFindings } from './doctor.ts'
 import { ok, skipped, warning, wrong } from './finding.ts'
-import { agentFindings, type RunningAgent } from './running-agent.ts'
+import { agentFindings } from './running-agent.ts'
 
 test('good sockets are one row where there are many, and the wrong one keeps its own', () => {
   const sockets = Array.from({ length: 40 }, (_, at) => ok('socket', `/run/${at}.sock`, 'it answers'))
@@ -40,7 +41,7 @@ test('the worst is first, and many findings with one cause are one row', () => {
   )
 })
 
-const AGENT: RunningAgent = {
+const AGENT: ProblemList = {
   now: 0,
   problems: [
     {

@@ -5,16 +5,16 @@ import { tmpdir } from 'node:os'
 import { systemErrorCode } from '@livery/core'
 import { descriptorShortage, readDescriptorLimit } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
+import type { ProblemList } from '../admin/routes.ts'
 import type { Config } from '../config/load.ts'
 import { sdsSockets } from '../runtime/sds-sockets.ts'
 import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
-import type { RunningAgent } from './running-agent.ts'
 
 /** Beside its sockets, for the callers of one node: with fewer some are sure to be refused. */
 const LEAST_FILES = 1_152
 
 /** From the agent where one runs: this command has other limits than a service. */
-export function openFilesFinding(config: Config, agent: RunningAgent | undefined): Finding {
+export function openFilesFinding(config: Config, agent: ProblemList | undefined): Finding {
   const sockets = sdsSockets(config, 1)
   const limit = agent?.openFiles ?? readDescriptorLimit()
   const subject = agent ? 'livery run' : 'this shell'

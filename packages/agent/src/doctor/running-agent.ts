@@ -2,24 +2,17 @@
 import { type CAErrorCode, scrub } from '@livery/core'
 import type { ProblemList } from '../admin/routes.ts'
 import { problemsForm } from '../commands/admin-answers.ts'
-import { askAdmin, readAdmin } from '../commands/admin-client.ts'
+import { readAdmin } from '../commands/admin-client.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { isAbsence } from '../diagnosis/identity-verdict.ts'
-import { countAffected, isUnready, type Problem, type ProblemCode } from '../diagnosis/problem.ts'
+import { countAffected, isUnready, type Problem } from '../diagnosis/problem.ts'
 import { headline } from '../observe/headline.ts'
 import { type Check, type Finding, ok, warning, wrong } from './finding.ts'
 
-export interface RunningAgent extends ProblemList {
-  /** `process_max_fds`; `undefined` where it is not known. */
-  readonly openFiles: number | undefined
-}
-
 /** The agent, or the finding that there is none. */
-export async function findAgent(sources: ConfigSources): Promise<RunningAgent | Finding> {
+export async function findAgent(sources: ConfigSources): Promise<ProblemList | Finding> {
   try {
-    const list = await readAdmin<ProblemList>('/problems', problemsForm, sources)
-    const { body } = await askAdmin('/metrics', sources)
-    return { ...list, openFiles: metricIn(body, 'process_max_fds') }
+    return await readAdmin<ProblemList>('/problems', problemsForm, sources)
   } catch (error) {
     const remedy =
       'Start it, if it is to run now; one that runs and cannot listen there has logged endpoint-waiting. What follows is what it would find'
@@ -27,13 +20,8 @@ export async function findAgent(sources: ConfigSources): Promise<RunningAgent | 
   }
 }
 
-function metricIn(text: string, name: string): number | undefined {
-  const line = text.split('\n').find(each => each.startsWith(`${name} `) || each.startsWith(`${name}{`))
-  return line === undefined ? undefined : Number(line.slice(line.lastIndexOf(' ') + 1))
-}
-
 /** `caCode`: of the CA's answer to this command, where it refused. */
-export function agentFindings({ problems, now }: RunningAgent, caCode?: CAErrorCode): Finding[] {
+export function agentFindings({ problems, now }: ProblemList, caCode?: CAErrorCode): Finding[] {
   const found = problems.map(problem => findingOf(problem, now, caCode))
   const has = (check: Check) => found.some(each => each.check === check)
   return [
@@ -45,7 +33,7 @@ export function agentFindings({ problems, now }: RunningAgent, caCode?: CAErrorC
   ]
 }
 
-const CHECKS: Readonly<Partial<Record<ProblemCode, Check>>> = {
+const CHECKS: Readonly<Record<string, Check>> = {
   socket: 'socket',
   clock: 'clock',
   'root-held': 'roots',

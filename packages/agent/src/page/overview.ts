@@ -1,11 +1,9 @@
 /** The overview of the page: what is about to break. One look at every identity, with turns for other work in between. */
 import type { IdentityEntry } from '@livery/core'
-import { clockDifference } from '../diagnosis/ca-clock.ts'
 import { Diagnosis, lookAtAll, momentOf } from '../diagnosis/diagnosis.ts'
 import type { Rejection } from '../diagnosis/facts.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
-import { type Effect, isUnready, type Problem } from '../diagnosis/problem.ts'
-import { counted } from '../diagnosis/problem-text.ts'
+import { isUnready, type Problem } from '../diagnosis/problem.ts'
 import { IdentitySummary } from '../observe/identity-summary.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
@@ -14,9 +12,6 @@ import type { PageSource } from './page-source.ts'
 import { problemRow } from './problem-row.ts'
 import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket, PageStore } from './state.ts'
 
-const MAX_REASONS = 20
-/** The text of a CA's failure can be long. */
-const REASON_CHARS = 300
 const MAX_CALLERS = 100
 const MIB = 1024 * 1024
 
@@ -44,8 +39,9 @@ export async function composeOverview(
   await turns.next()
   return {
     phase: source.phase(),
-    problems: problems.filter(({ severity }) => severity !== 'pending').map(problemRow),
-    ...verdict(problems),
+    problems: problems.flatMap(problemRow),
+    ready: !problems.some(problem => isUnready(problem, 'default')),
+    strictReady: !problems.some(problem => isUnready(problem, 'strict')),
     counts: countsOf(summary),
     failing: Object.fromEntries([...summary.failing].filter(([, count]) => count > 0)),
     ...(earliestEnd !== undefined && { soonestExpiry: earliestEnd }),
@@ -91,34 +87,6 @@ class NewestFailure {
   }
 }
 
-/** What is ready strictly is ready, so that the strict reasons are all. */
-function verdict(
-  problems: readonly Problem[],
-): Pick<PageOverview, 'ready' | 'strictReady' | 'readiness' | 'reasons' | 'moreReasons'> {
-  const unready = problems.filter(problem => isUnready(problem, 'strict'))
-  const reasons = unready.slice(0, MAX_REASONS).map(({ what, reason }) => `${what}: ${reason}`)
-  const ready = !problems.some(problem => isUnready(problem, 'default'))
-  return {
-    ready,
-    strictReady: unready.length === 0,
-    readiness: ready ? readinessText(unready) : 'Not ready',
-    reasons: reasons.map(reason => (reason.length > REASON_CHARS ? `${reason.slice(0, REASON_CHARS)}…` : reason)),
-    moreReasons: unready.length - reasons.length,
-  }
-}
-
-/** How many are without a certificate, or else not renewed, where that keeps the agent from being strictly ready. */
-function readinessText(unready: readonly Problem[]): string {
-  const count = (effects: readonly Effect[]) =>
-    unready
-      .flatMap(({ affected }) => affected)
-      .reduce((sum, each) => sum + (effects.includes(each.effect) ? each.count : 0), 0)
-  const missing = count(['expired', 'missing'])
-  if (missing > 0) return `Ready; ${counted(missing, 'identity has', 'identities have')} no certificate`
-  const failing = count(['not-renewed', 'revoked'])
-  return failing === 0 ? 'Ready' : `Ready; ${counted(failing, 'certificate is', 'certificates are')} not renewed`
-}
-
 function countsOf({ states }: IdentitySummary): PageOverview['counts'] {
   return {
     Initializing: states.get('initializing') ?? 0,
@@ -155,7 +123,6 @@ function caRow(source: PageSource, summary: IdentitySummary, newest: NewestFailu
   const { error } = newest
   const { caClockAhead } = summary
   const issuedAt = summary.newest?.at
-  const clock = clockOf(summary, source.requestedTtlMs)
   return {
     plugin: source.caPlugin,
     inFlight,
@@ -165,12 +132,7 @@ function caRow(source: PageSource, summary: IdentitySummary, newest: NewestFailu
     ...(issuedAt !== undefined && { lastIssuedAt: issuedAt }),
     ...(error && { lastError: error }),
     ...(caClockAhead !== undefined && { clockAheadMs: caClockAhead }),
-    ...(clock && { clock }),
   }
-}
-
-function clockOf({ newest }: IdentitySummary, ttlMs: number | undefined): PageCA['clock'] {
-  return newest && ttlMs !== undefined ? clockDifference(newest, { at: newest.at, ttlMs }) : undefined
 }
 
 function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<PageSource['store']>>): PageStore {

@@ -1,32 +1,30 @@
 /** One problem as the page shows it. */
-import { countAffected, type Problem, type ProblemCode } from '../diagnosis/problem.ts'
+import { countAffected, type Problem } from '../diagnosis/problem.ts'
 import type { PageProblem, PageView } from './state.ts'
 
 /** The text of a CA's failure can be long. */
 const REASON_CHARS = 2_000
 
-export function problemRow(problem: Problem): PageProblem {
-  const { code, severity, since, what, ends, reason, remedy, commands, runbook, affected } = problem
-  const count = countAffected(problem)
+/** None of one that is on its way. */
+export function problemRow({ affected, unready: _, severity, ...problem }: Problem): PageProblem[] {
+  if (severity === 'pending') return []
+  const count = countAffected({ affected })
   const name = count === 1 ? affected[0]?.listed[0]?.name : undefined
-  return {
-    code,
-    severity: severity === 'critical' ? severity : 'warning',
-    ...(since !== undefined && { since }),
-    what,
-    ...(ends !== undefined && { ends }),
-    reason: reason.slice(0, REASON_CHARS),
-    remedy,
-    commands,
-    ...(runbook && { runbook }),
-    count,
-    ...(name !== undefined && { name }),
-    view: VIEWS[code] ?? 'identities',
-  }
+  const reason = problem.reason.slice(0, REASON_CHARS)
+  return [
+    {
+      ...problem,
+      severity,
+      reason,
+      count,
+      ...(name !== undefined && { name }),
+      view: VIEWS[problem.code] ?? 'identities',
+    },
+  ]
 }
 
 /** Where the page shows more of it. Default: the identities. */
-const VIEWS: Readonly<Partial<Record<ProblemCode, PageView>>> = {
+const VIEWS: Readonly<Record<string, PageView>> = {
   'ca-down': 'ca',
   'ca-busy': 'ca',
   clock: 'ca',

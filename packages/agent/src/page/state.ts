@@ -1,7 +1,6 @@
 /** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
 
-import type { ClockDifference } from '../diagnosis/ca-clock.ts'
-import type { RunbookPage } from '../diagnosis/remedies.ts'
+import type { Problem } from '../diagnosis/problem.ts'
 
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
@@ -84,12 +83,6 @@ export interface PageOverview {
   readonly ready: boolean
   /** The answer of `/healthz/ready?mode=strict`. */
   readonly strictReady: boolean
-  /** Both in words. */
-  readonly readiness: string
-  /** Why it is not ready, or not strictly; at most 20. */
-  readonly reasons: readonly string[]
-  /** Reasons that are not listed. */
-  readonly moreReasons: number
   readonly counts: Readonly<Record<PageIdentityState, number>>
   /** Identities whose last attempt failed, by the code of the error; only codes that occur. */
   readonly failing: Readonly<Record<string, number>>
@@ -118,21 +111,9 @@ export interface PageOverview {
 /** The parts of the page. */
 export type PageView = 'identities' | 'streams' | 'sockets' | 'roots' | 'ca' | 'process'
 
-/** Something that is broken, or is going to break: what, why, and what to do. `GET /problems` has all of it. */
-export interface PageProblem {
-  readonly code: string
-  /** `critical`: something is broken, or breaks soon. */
+/** A problem, without those that are on their way; `GET /problems` has all of it. */
+export interface PageProblem extends Omit<Problem, 'severity' | 'unready' | 'affected'> {
   readonly severity: 'critical' | 'warning'
-  /** When its cause began, where that is known. */
-  readonly since?: number
-  readonly what: string
-  /** When the first certificate ends that it concerns. */
-  readonly ends?: number
-  readonly reason: string
-  readonly remedy: string
-  /** To run on the node. */
-  readonly commands: readonly string[]
-  readonly runbook?: RunbookPage
   /** How many identities it affects. */
   readonly count: number
   /** The identity that it is about, where it is one. */
@@ -176,8 +157,6 @@ export interface PageCA {
   readonly lastError?: { readonly code: string; readonly text: string; readonly at: number; readonly identity: string }
   /** How far its clock is ahead at least, by the newest certificate; below zero: it back-dates them, or is behind. */
   readonly clockAheadMs?: number
-  /** How far the clocks differ, by the newest certificate; absent while they agree, or it cannot be known. */
-  readonly clock?: ClockDifference
 }
 
 export interface PageProcess {
