@@ -5,7 +5,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNeededNode, NEEDED_NODE } from '../packages/agent/bin/needed-node.js'
-import { buildPage, isPageCurrent } from '../packages/agent/page/build.mjs'
+import { buildPage, isPageCurrent } from '../packages/page/build.mjs'
 import { ADDON_LOG, addonState, buildAddon, hasCargo } from './addon.mjs'
 import { envoyBinary } from './envoy.mjs'
 import { unverifiedPackages } from './lockfile-integrity.mjs'
@@ -69,7 +69,7 @@ function checkNode() {
 /** It takes less than half a second. With --serve-first the agent serves meanwhile, and reads the page when it is asked for it. */
 async function providePage() {
   if (isPageCurrent()) return
-  if (process.argv.includes('--serve-first')) return runDetached(join(root, 'packages', 'agent', 'page', 'build.mjs'))
+  if (process.argv.includes('--serve-first')) return runDetached(join(root, 'packages', 'page', 'build.mjs'))
   try {
     await buildPage()
   } catch (error) {

@@ -94,7 +94,7 @@ function foldersOf(name) {
 
 function packagesImportedBy(name) {
   const names = importsOf(root, join('packages', name, 'src')).map(
-    ({ target }) => target.match(/^@livery\/([\w-]+)/)?.[1],
+    ({ target }) => target.match(/^(?:@livery|packages)\/([\w-]+)/)?.[1],
   )
   return new Set(names.filter(other => other !== name && packages.includes(other)))
 }

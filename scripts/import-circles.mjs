@@ -1,4 +1,4 @@
-// Checks that the files of each package, and of the page in the browser, import each other in one direction only, and that their folders do.
+// Checks that the files of each package import each other in one direction only, and that their folders do.
 // Imports of types count. Names the shortest circle that there is. A folder is the one that a file is in; tests may import from anywhere, and
 // generated code is left out. `node scripts/import-circles.mjs [ROOT]`, exit code 1 for a circle.
 import { globSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { importsOf } from './folder-imports.mjs'
 
 const root = resolve(process.argv[2] ?? fileURLToPath(new URL('..', import.meta.url)))
-const sources = globSync(['packages/*/src', 'packages/agent/page'], { cwd: root }).sort()
+const sources = globSync('packages/*/src', { cwd: root }).sort()
 const imports = sources.flatMap(importsWithin)
 
 for (const [places, placeOf] of [

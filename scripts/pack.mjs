@@ -1,4 +1,4 @@
-// Packs every package as it is published: `node scripts/pack.mjs --out DIR [--addons DIR]`. Each addon in the folder `--addons`
+// Packs every package that is published: `node scripts/pack.mjs --out DIR [--addons DIR]`. Each addon in the folder `--addons`
 // becomes a package of its platform, with the licences of what is linked into it; `--every-platform` refuses if one is missing.
 import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -30,8 +30,10 @@ await run(root, 'npm', 'run', 'build')
 stageNative()
 await addPlatforms(resolve(options.addons))
 mkdirSync(out, { recursive: true })
-const others = globSync('packages/*/package.json', { cwd: root }).map(file => join(root, file, '..'))
-for (const folder of [...globSync(join(stage, 'npm', '*')), stage, ...others.filter(path => path !== native)])
+const published = globSync('packages/*/package.json', { cwd: root })
+  .filter(file => !JSON.parse(readFileSync(join(root, file), 'utf8')).private)
+  .map(file => join(root, file, '..'))
+for (const folder of [...globSync(join(stage, 'npm', '*')), stage, ...published.filter(path => path !== native)])
   await run(folder, 'npm', 'pack', '--silent', '--pack-destination', out)
 
 /** A copy, since napi writes the packages of the platforms into the manifest. */

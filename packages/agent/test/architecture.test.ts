@@ -41,7 +41,7 @@ test('a folder without a description, an import the other way round and an unnam
 })
 
 test('every file that it names exists', () => {
-  const named = [...paper.matchAll(/`((?:core|native-keygen|ca-plugins|sds-server|agent)\/(?:src|rust)\/[^`]+)`/g)]
+  const named = [...paper.matchAll(/`((?:core|native-keygen|ca-plugins|sds-server|agent|page)\/(?:src|rust)\/[^`]+)`/g)]
   const paths = named.map(([, path = '']) => path)
   assert.ok(paths.length > 30)
   assert.deepEqual(

@@ -29,6 +29,7 @@ const NODE_FLAGS = ['--input-type=module', '--eval']
 interface Manifest {
   readonly name: string
   readonly version: string
+  readonly private?: boolean
   readonly peerDependencies?: Readonly<Record<string, string>>
   readonly exports: Readonly<Record<string, unknown>>
   readonly files: readonly string[]
@@ -50,8 +51,12 @@ async function succeed(command: string, args: readonly string[], cwd: string): P
   return running.output
 }
 
+/** Of the packages that are published. */
 function manifests(): readonly Manifest[] {
-  return globSync(join(root, 'packages', '*', 'package.json')).map(path => JSON.parse(readFileSync(path, 'utf8')))
+  const all = globSync(join(root, 'packages', '*', 'package.json')).map(
+    (path): Manifest => JSON.parse(readFileSync(path, 'utf8')),
+  )
+  return all.filter(manifest => !manifest.private)
 }
 
 /** Installed ones of ours, that of this platform included where an addon is built. */

@@ -529,7 +529,7 @@ test('a browser gets the page at /, and curl the list of routes; nothing of the 
 test('a browser that has a file of the page already gets 304 without its length', async t => {
   await using bench = await Bench.create()
   const first = await ask(bench.server, '/page/app.js')
-  if (first.status === 404) return t.skip('the page is not built: run node packages/agent/page/build.mjs')
+  if (first.status === 404) return t.skip('the page is not built: run node packages/page/build.mjs')
   const { etag, 'cache-control': caching } = first.headers
   assert.equal(caching, 'no-cache')
   const again = await ask(bench.server, '/page/app.js', { headers: { 'if-none-match': String(etag) } })

@@ -87,8 +87,7 @@ export class PageAnswers {
   }
 }
 
-const BUILD =
-  'The page is not built: run node packages/agent/page/build.mjs in the working copy, or use the packed program.'
+const BUILD = 'The page is not built: run node packages/page/build.mjs in the working copy, or use the packed program.'
 const NOT_BUILT: Answer = {
   status: 200,
   contentType: 'text/html; charset=utf-8',

@@ -1,0 +1,66 @@
+/** The agent's state as the page has it: what came at the start of the link, kept up to date by each change. */
+import { batch, computed, signal } from '@preact/signals'
+import type {
+  PageChange,
+  PageHello,
+  PageIdentity,
+  PageOverview,
+  PageRoots,
+  PageStreams,
+} from '../../../agent/src/page/state.ts'
+
+export const agent = signal<PageHello | undefined>(undefined)
+export const identities = signal<ReadonlyMap<string, PageIdentity>>(new Map())
+export const overview = signal<PageOverview | undefined>(undefined)
+export const streams = signal<PageStreams | undefined>(undefined)
+export const roots = signal<PageRoots | undefined>(undefined)
+
+/** How far the agent's clock is ahead of the browser's, in milliseconds. */
+export const clockAheadMs = signal(0)
+const browserNow = signal(Date.now())
+/** The agent's time, in steps of a second. */
+export const now = computed(() => browserNow.value + clockAheadMs.value)
+setInterval(() => {
+  browserNow.value = Date.now()
+}, 1_000)
+
+/** The rows of a link that has just begun, until all have come: meanwhile those of the previous link are shown. */
+let arriving: Map<string, PageIdentity> | undefined
+
+/** A new link: what comes next is everything. */
+export function begin(hello: PageHello): void {
+  arriving = new Map()
+  agent.value = hello
+  setClock(hello.now)
+}
+
+/** Returns whether the state is complete. */
+export function apply(change: PageChange): boolean {
+  batch(() => {
+    applyRows(change)
+    if (change.overview) overview.value = change.overview
+    if (change.streams) streams.value = change.streams
+    if (change.roots) roots.value = change.roots
+    setClock(change.now)
+  })
+  return arriving === undefined
+}
+
+function applyRows({ identities: changed = [], gone = [], more = 0 }: PageChange): void {
+  if (arriving === undefined && changed.length + gone.length === 0) return
+  const rows = arriving ?? new Map(identities.value)
+  for (const identity of changed) rows.set(identity.name, identity)
+  for (const name of gone) rows.delete(name)
+  if (arriving && more > 0) return
+  arriving = undefined
+  identities.value = rows
+}
+
+/** The way of a message, and the quarter of a second that changes are gathered for, are not a difference of clocks. */
+const CLOCK_TOLERANCE_MS = 2_000
+
+function setClock(agentNow: number): void {
+  const ahead = agentNow - Date.now()
+  if (Math.abs(ahead - clockAheadMs.value) > CLOCK_TOLERANCE_MS) clockAheadMs.value = ahead
+  browserNow.value = Date.now()
+}

@@ -1,0 +1,51 @@
+/** A command to copy, and the page of the runbook to read. */
+import { useSignal } from '@preact/signals'
+import type { RunbookPage } from '../../../agent/src/diagnosis/remedies.ts'
+import { Icon } from './icon.tsx'
+
+const SHOWN_DONE_MS = 2_000
+
+export function Command({ text }: { readonly text: string }) {
+  const isCopied = useSignal(false)
+  const copy = async (): Promise<void> => {
+    await copyText(text)
+    isCopied.value = true
+    setTimeout(() => {
+      isCopied.value = false
+    }, SHOWN_DONE_MS)
+  }
+  return (
+    <span class="command">
+      <code>{text}</code>
+      <button type="button" class="quiet" aria-label={`Copy: ${text}`} title="Copy" onClick={() => void copy()}>
+        <Icon name={isCopied.value ? 'done' : 'copy'} />
+      </button>
+    </span>
+  )
+}
+
+/** The clipboard is there on a secure origin, which a forwarded port on another name than localhost is not. */
+async function copyText(text: string): Promise<void> {
+  if (isSecureContext) return await navigator.clipboard.writeText(text)
+  const area = document.createElement('textarea')
+  area.value = text
+  document.body.append(area)
+  area.select()
+  document.execCommand('copy')
+  area.remove()
+}
+
+const REPOSITORY = 'https://github.com/livery/livery/blob/main'
+
+/** Opens beside the page, which would else lose its link and the operator's token. */
+export function Runbook({ page }: { readonly page: RunbookPage }) {
+  const path = `docs/runbook/${page}.md`
+  return (
+    <span class="runbook">
+      runbook:{' '}
+      <a class="link" href={`${REPOSITORY}/${path}`} target="_blank" rel="noreferrer">
+        {path}
+      </a>
+    </span>
+  )
+}
