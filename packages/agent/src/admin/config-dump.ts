@@ -13,7 +13,7 @@ import {
   trustDomainOf,
 } from '@livery/core'
 import { momentOf } from '../diagnosis/diagnosis.ts'
-import { judge, type Moment, preflightWarning } from '../diagnosis/identity-verdict.ts'
+import { type Moment, preflightWarning, troubleOf } from '../diagnosis/identity-verdict.ts'
 import { type StateName, stateName } from '../observe/identity-text.ts'
 
 /** A certificate as ztunnel dumps it: `pem` is base64 of the PEM text. */
@@ -114,7 +114,7 @@ function identityText(entry: IdentityEntry, certificates: CertificateTexts, mome
   const failure = dumpedFailure(entry, moment.now)
   const lastFailure = failure ? `,"lastFailure":${JSON.stringify(failure)}` : ''
   const warning = entry.preflight ? `,"warning":${JSON.stringify(preflightWarning(entry.preflight))}` : ''
-  const [verdict] = judge(entry, moment).filter(({ cause }) => cause !== 'first-certificate')
+  const verdict = troubleOf(entry, moment)
   const problem = verdict ? `,"problem":${JSON.stringify(verdict.reason)}` : ''
   const state = JSON.stringify(stateName(entry.state))
   return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lastFailure}${warning}${problem}}`

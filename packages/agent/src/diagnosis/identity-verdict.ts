@@ -38,6 +38,11 @@ export function judge(entry: IdentityEntry, moment: Moment): readonly Verdict[] 
   return verdict ? [verdict, refused] : [refused]
 }
 
+/** The first thing that is wrong with it, if anything is: a first certificate that is on the way is not. */
+export function troubleOf(entry: IdentityEntry, moment: Moment): Verdict | undefined {
+  return judge(entry, moment).find(({ cause }) => cause !== 'first-certificate')
+}
+
 const WELL: readonly Verdict[] = []
 
 /** Why its attempts fail now; `undefined` while they do not. */

@@ -63,6 +63,8 @@ export interface PageIdentity {
   readonly failure?: PageFailure
   /** Why clients would refuse its certificate, or the next one. */
   readonly warning?: string
+  /** The `code` of the problem that it is part of; absent while nothing is wrong with it. */
+  readonly problem?: string
 }
 
 export interface PageFailure {
