@@ -54,23 +54,26 @@ export class IdentityProblems {
     return [...this.#groups].map(([cause, group]) => this.#problem(cause, group))
   }
 
-  #problem(cause: IdentityCause, group: Group): Problem {
-    // Every identity that should have a certificate is without: no grace hides that, since a rolling update goes on when the agent is ready.
-    const isNothingServed = this.#isWanted && !this.#isServing
-    const affected = group.affected(isNothingServed)
-    const given = { code: cause, ...group.since, reason: group.reason, commands: group.commands(), affected }
-    return { ...given, ...unreadyOf(affected), ...this.#words(cause, group, { affected, isNothingServed }) }
+  /** Every identity that should have a certificate is without: no grace hides that, since a rolling update goes on when the agent is ready. */
+  get #isNothingServed(): boolean {
+    return this.#isWanted && !this.#isServing
   }
 
-  #words(cause: IdentityCause, group: Group, { affected, isNothingServed }: Extent) {
+  #problem(cause: IdentityCause, group: Group): Problem {
+    const affected = group.affected(this.#isNothingServed)
+    const given = { code: cause, ...group.since, reason: group.reason, commands: group.commands(), affected }
+    return { ...given, ...unreadyOf(affected), ...this.#words(cause, group, affected) }
+  }
+
+  #words(cause: IdentityCause, group: Group, affected: readonly Affected[]) {
     switch (cause) {
       case 'ca-down':
         return this.#caDown(group, affected)
       case 'first-certificate':
         return {
-          severity: isNothingServed ? 'warning' : 'pending',
+          severity: this.#isNothingServed ? 'warning' : 'pending',
           what: `${counted(group.count, 'identity waits for its', 'identities wait for their')} first certificate`,
-          reason: isNothingServed ? 'no identity has a valid certificate yet' : 'they are on the way',
+          reason: this.#isNothingServed ? 'no identity has a valid certificate yet' : 'they are on the way',
           remedy: WAITS,
           runbook: 'identities-failing',
         } as const
@@ -128,7 +131,7 @@ export class IdentityProblems {
       severity: isSoon || isWithout(affected) ? 'critical' : 'warning',
       what: `The CA does not answer${group.count === 0 ? '' : `: ${group.effects(affected)}`}`,
       ...(this.#soonestEnd !== undefined && { ends: this.#soonestEnd }),
-      reason: [group.reason, ...group.beforeOutage()].filter(text => text !== '').join(' '),
+      reason: `${group.reason} ${group.beforeOutage}`.trim(),
       remedy: remedyOf('ca-down', 0),
       commands: ['livery ca test', 'livery doctor'],
       runbook: 'ca-down',
@@ -137,11 +140,6 @@ export class IdentityProblems {
 }
 
 const WAITS = 'The events of the identity say what the agent waits for.'
-
-interface Extent {
-  readonly affected: readonly Affected[]
-  readonly isNothingServed: boolean
-}
 
 /** Identities whose trouble has one cause. */
 class Group {
@@ -155,8 +153,8 @@ class Group {
   /** The one whose certificate ends first. */
   #worst: IdentityEntry | undefined
   #newest: { readonly at: number; readonly text: string } | undefined
-  /** How many failed before the outage, by code, and the text of the newest of them. */
-  readonly #before = new Map<string, { count: number; at: number; text: string }>()
+  /** How many failed before the outage, and the newest of their failures. */
+  #before = { count: 0, at: 0, text: '' }
 
   add(entry: IdentityEntry, verdict: Verdict, { now }: Moment): void {
     const { secret, failingSince, addedAt, lastFailure } = entry
@@ -199,11 +197,10 @@ class Group {
     })
   }
 
-  /** `Before the outage 928 identities failed (unauthenticated): …`, for each code. */
-  beforeOutage(): readonly string[] {
-    return Array.from(this.#before, ([code, { count, text }]) => {
-      return `Before the outage ${counted(count, 'identity', 'identities')} failed (${code}): ${text}`
-    })
+  /** `Before the outage 928 identities failed (unauthenticated): …`, or nothing. */
+  get beforeOutage(): string {
+    const { count, text } = this.#before
+    return count === 0 ? '' : `Before the outage ${counted(count, 'identity', 'identities')} failed ${text}`
   }
 
   /** `The certificate of spiffe://…`, `3 certificates`. */
@@ -233,10 +230,8 @@ class Group {
   }
 
   #noteBefore({ code, at, message }: NonNullable<IdentityEntry['lastFailure']>): void {
-    const before = this.#before.get(code) ?? { count: 0, at: 0, text: '' }
-    before.count++
-    if (at >= before.at) Object.assign(before, { at, text: message })
-    this.#before.set(code, before)
+    const { count, ...newest } = this.#before
+    this.#before = { count: count + 1, ...(at >= newest.at ? { at, text: `(${code}): ${message}` } : newest) }
   }
 }
 

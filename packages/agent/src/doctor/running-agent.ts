@@ -46,7 +46,7 @@ function findingOf(problem: Problem, now: number, caCode: CAErrorCode | undefine
   const count = countAffected(problem)
   const name = count === 1 ? affected[0]?.listed[0]?.name : undefined
   const follows = caCode !== undefined && (code === caCode || (code === 'ca-down' && isAbsence(caCode)))
-  const isWrong = severity === 'critical' || (severity === 'warning' && isUnready(problem, 'strict'))
+  const isWrong = severity === 'critical' || isUnready(problem, severity === 'warning' ? 'strict' : 'default')
   const report = isWrong ? wrong : warning
   const others = commands.filter(command => command !== 'livery doctor')
   return report(
