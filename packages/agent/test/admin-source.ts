@@ -8,6 +8,8 @@ import {
   type SecretManager,
 } from '@livery/core'
 import type { AdminSource } from '../src/admin/admin-source.ts'
+import { Diagnosis } from '../src/diagnosis/diagnosis.ts'
+import type { AgentSource } from '../src/diagnosis/facts.ts'
 import { Ledger } from '../src/observe/ledger.ts'
 import { memoryLog } from './memory-log.ts'
 
@@ -45,6 +47,7 @@ export function adminSource({ secrets, clock, keyGenerator }: AdminSourceParts):
     plannedPerMinute: () => secrets.plannedPerMinute(),
     refusedConnections: () => Promise.resolve(0),
     store: () => undefined,
+    memory: () => ({ rssBytes: 1e8, limitBytes: 1e9 }),
     onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
     metrics: { contentType: 'text/plain; version=0.0.4', text: () => Promise.resolve('up 1\n') },
     log: memoryLog(),
@@ -66,4 +69,36 @@ export function failingEntry(index: number, message = 'Cannot issue: the CA is a
     failingSince: 0,
     preflight: undefined,
   }
+}
+
+/** An agent that serves, with these identities and nothing else; `down`: since when the CA does not answer. */
+export function heldSource(
+  entries: readonly IdentityEntry[],
+  clock: Clock,
+  { downSince, ...fields }: Partial<AgentSource> & { readonly downSince?: number } = {},
+): AgentSource & { diagnose(): Diagnosis } {
+  const source: AgentSource = {
+    clock,
+    requestedTtlMs: 86_400_000,
+    phase: () => 'serving',
+    sockets: () => [],
+    schedule: () => ({
+      queued: { 'on-demand': 0, first: 0, renewal: 0, retry: 0 },
+      inFlight: 0,
+      window: 1,
+      pause: undefined,
+      downSince,
+    }),
+    store: () => undefined,
+    memory: () => ({ rssBytes: 1e8, limitBytes: 1e9 }),
+    rotations: () => [],
+    bundles: () => [],
+    ...fields,
+  }
+  const diagnose = () => {
+    const diagnosis = new Diagnosis(source)
+    for (const entry of entries) diagnosis.look(entry)
+    return diagnosis
+  }
+  return { ...source, diagnose }
 }

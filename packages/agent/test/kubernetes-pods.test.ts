@@ -25,7 +25,7 @@ test('the identity of a pod is served while the API server is away, too, and no 
   await node.server.down()
   await agent.line(/"event":"pods-away"/)
   const { status, text } = await ready(admin)
-  assert.deepEqual([status, /not counted:\n {2}pods that come or go are not seen/.test(text)], [200, true])
+  assert.deepEqual([status, /not counted:\n {2}Pods that come or go are not seen/.test(text)], [200, true])
   assert.match(await metrics(admin), /livery_pods_watch_state\{state="away"\} 1/)
   await served(node.socket, 'web')
 
@@ -78,7 +78,7 @@ test('an agent that no list has reached is not ready, and says what it is refuse
   const admin = await agent.admin()
   await agent.line(/"event":"pods-unknown".*Grant the verb list on pods to this user by a ClusterRole/)
   const { status, text } = await ready(admin)
-  assert.deepEqual([status, /the list of the pods of this node: .*HTTP 403/.test(text)], [503, true])
+  assert.deepEqual([status, /The pods of this node are not known: .*HTTP 403/.test(text)], [503, true])
 })
 
 test('outside of a pod the section is refused at the start', async t => {

@@ -42,7 +42,7 @@ const endpoint = { endpoint: 'admin', address: '127.0.0.1:1' } as const
 const EVENTS: { readonly [Kind in EventKind]: EventOf<Kind> } = {
   'csr-sent': { kind: 'csr-sent', reason: 'renewal' },
   issued: { kind: 'issued', serialNumber: 'AB', notAfter: AT, renewAt: AT },
-  'ca-error': { kind: 'ca-error', code: 'denied', message: 'x' },
+  'ca-error': { kind: 'ca-error', code: 'denied', message: 'x', local: true },
   'retry-planned': { kind: 'retry-planned', at: AT },
   'ca-down': { kind: 'ca-down' },
   'ca-back': { kind: 'ca-back', downSince: AT },

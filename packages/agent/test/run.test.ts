@@ -100,7 +100,7 @@ test('SIGTERM turns readiness off and ends streams, and the process is gone afte
   await agent.line(/SIGTERM: draining/)
   const ready = await fetch(`http://${admin}/healthz/ready`)
   assert.equal(ready.status, 503)
-  assert.match(await ready.text(), /not ready\nwaiting for:\n {2}nothing: it is shutting down/)
+  assert.match(await ready.text(), /not ready\nwaiting for:\n {2}The agent is shutting down/)
   assert.equal(await stream.ended, 14)
   assert.equal((await agent.ended).code, 0)
   // Signalled before, with the same stream: its drain time alone keeps it.

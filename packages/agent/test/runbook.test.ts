@@ -114,7 +114,7 @@ const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
     /sa\/web[\s\S]*rejected/,
   ],
   'socket-not-served.md': [
-    /^not ready\nwaiting for:\n {2}socket .*api\.sock: waiting/m,
+    /^not ready\nwaiting for:\n {2}The socket .*api\.sock is not served \(waiting\)/m,
     /"event":"socket-waiting"/,
     /^livery_sds_sockets\{state="waiting"\} 1$/m,
   ],

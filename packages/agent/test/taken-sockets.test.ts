@@ -33,7 +33,7 @@ test('a process on one of the sockets keeps neither the start nor a reload from 
   assert.equal(unready.status, 503)
   assert.match(
     await unready.text(),
-    /socket .*run\/api\.sock: waiting: Cannot listen on .*; stop it, or choose another/,
+    /The socket .*run\/api\.sock is not served \(waiting\): Cannot listen on .*; stop it, or choose another/,
   )
 
   await write([WEB, 'run/web.sock'], [API, 'run/api.sock'], [DB, 'run/db.sock'])

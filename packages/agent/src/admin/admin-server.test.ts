@@ -144,6 +144,7 @@ test('an identity that the CA fails for is dumped as failing, with the reason', 
     certChain: [],
     rootCerts: [],
     lastFailure: { code: 'denied', text, since, nextTry, remainingSeconds: 0 },
+    problem: `the CA fails (denied): ${text}`,
   })
   assert.ok(nextTry !== undefined && isLongestRetry(Date.parse(nextTry) - bench.clock.now()))
 })
@@ -194,7 +195,7 @@ test('a renewal that fails is seen while its certificate is served: in the dump,
   assert.equal(strict.status, 503)
   assert.match(
     strict.body,
-    /^not ready\nrenewals that fail:\n {2}\S+\/web: has failed for 1m00s, next try in 1m\d\ds, its certificate ends in \d+h\d\dm \(denied\): Cannot issue: not allowed\.\n$/,
+    /^not ready\nrenewals that fail:\n {2}\S+\/web: has failed for 1m00s, next try in 1m\d\ds, its certificate ends in \d+h\d\dm: the CA fails \(denied\): Cannot issue: not allowed\.\n$/,
   )
   const lenient = await ask(server, '/healthz/ready')
   assert.deepEqual(
@@ -246,13 +247,19 @@ test('readiness says what it waits for, and strict counts what it else forgives'
   bench.source.sockets = () => [{ path: '/run/a.sock', state: 'superseded' }]
   assert.match(
     (await ask(server, '/healthz/ready')).body,
-    /^not ready\nwaiting for:\n {2}socket \/run\/a\.sock: superseded\n/,
+    /^not ready\nwaiting for:\n {2}The socket \/run\/a\.sock is not served \(superseded\): another process took its path\n/,
   )
   bench.source.phase = () => 'starting'
-  assert.match((await ask(server, '/healthz/ready')).body, /^not ready\nwaiting for:\n {2}the sockets to be bound\n/)
+  assert.match(
+    (await ask(server, '/healthz/ready')).body,
+    /^not ready\nwaiting for:\n {2}The sockets are not bound yet: it is starting\n/,
+  )
   bench.source.phase = () => 'draining'
   const draining = await ask(server, '/healthz/ready')
-  assert.deepEqual([draining.status, draining.body.split('\n')[2]], [503, '  nothing: it is shutting down'])
+  assert.deepEqual(
+    [draining.status, draining.body.split('\n')[2]],
+    [503, '  The agent is shutting down: it was told to'],
+  )
   assert.equal((await ask(server, '/healthz/live')).status, 200)
 })
 
@@ -267,7 +274,7 @@ test('readiness fails once every certificate has expired, unless only the socket
   await bench.clock.advance(1)
   const expired = await ask(server, '/healthz/ready')
   assert.equal(expired.status, 503)
-  assert.match(expired.body, new RegExp(`no identity has one.*\n  ${WEB}: the CA fails \\(unavailable\\)`))
+  assert.match(expired.body, new RegExp(`waiting for:\n  ${WEB}: the CA fails \\(unavailable\\)`))
   assert.equal((await ask(server, '/healthz/ready?mode=sockets')).status, 200)
   assert.equal((await ask(server, '/healthz/ready?mode=none')).status, 400)
 })

@@ -7,11 +7,14 @@ import {
   type FailureCode,
   type FileSecretEntry,
   type IdentityEntry,
+  type ScheduleStatus,
   type SpiffeId,
   splitCertificates,
   trustDomainOf,
 } from '@livery/core'
-import { preflightWarning, type StateName, stateName } from '../observe/identity-text.ts'
+import { momentOf } from '../diagnosis/diagnosis.ts'
+import { type Moment, preflightWarning, troubleOf } from '../diagnosis/identity-verdict.ts'
+import { type StateName, stateName } from '../observe/identity-text.ts'
 
 /** A certificate as ztunnel dumps it: `pem` is base64 of the PEM text. */
 export interface DumpedCertificate {
@@ -47,6 +50,8 @@ export interface DumpedIdentity {
   readonly lastFailure?: DumpedFailure
   /** Why clients would refuse its certificate, or the next one, with the roots that they are served. */
   readonly warning?: string
+  /** What is wrong with it, and why; absent while nothing is. */
+  readonly problem?: string
 }
 
 /** A secret in files, which streams have by the names of these. */
@@ -74,6 +79,7 @@ export interface ConfigDump {
 export interface DumpSource {
   readonly version: string
   readonly clock: Clock
+  schedule(): ScheduleStatus
   config(): object
   entries(): readonly IdentityEntry[]
   entry(identity: string): IdentityEntry | undefined
@@ -90,7 +96,7 @@ export function* dumpPieces(source: DumpSource): Generator<string, void, undefin
   for (const identity of identities) {
     const entry = source.entry(identity)
     if (!entry) continue
-    yield `${separator}${identityText(entry, certificates, source.clock.now())}`
+    yield `${separator}${identityText(entry, certificates, momentOf(source))}`
     separator = ',\n'
   }
   yield '\n],"files":'
@@ -100,16 +106,18 @@ export function* dumpPieces(source: DumpSource): Generator<string, void, undefin
   yield '}\n'
 }
 
-function identityText(entry: IdentityEntry, certificates: CertificateTexts, now: number): string {
+function identityText(entry: IdentityEntry, certificates: CertificateTexts, moment: Moment): string {
   const { identity, secret, renewAt } = entry
   const chain = secret ? certificates.ofChain(secret) : ''
   const roots = secret ? certificates.ofRoots(identity) : ''
   const renewal = renewAt === undefined ? '' : `,"renewAt":"${rfc3339(renewAt)}"`
-  const failure = dumpedFailure(entry, now)
+  const failure = dumpedFailure(entry, moment.now)
   const lastFailure = failure ? `,"lastFailure":${JSON.stringify(failure)}` : ''
   const warning = entry.preflight ? `,"warning":${JSON.stringify(preflightWarning(entry.preflight))}` : ''
+  const verdict = troubleOf(entry, moment)
+  const problem = verdict ? `,"problem":${JSON.stringify(verdict.reason)}` : ''
   const state = JSON.stringify(stateName(entry.state))
-  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lastFailure}${warning}}`
+  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lastFailure}${warning}${problem}}`
 }
 
 /** `undefined` unless the last attempt failed. */

@@ -33,6 +33,7 @@ const OTHER_ROUTES = [
   '/healthz/live',
   '/metrics',
   '/config_dump',
+  '/problems',
   '/explain?name=ROOTCA',
   '/streams',
   '/trust',

@@ -1,8 +1,14 @@
 /** The routes of the admin endpoint, and the answers to readers; `admin-server.ts` carries them over HTTP. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RotationStatus } from '@livery/core'
-import { READINESS_MODES, type ReadinessMode, readiness, readinessText } from '../observe/readiness.ts'
+import { readDescriptorLimit } from '@livery/sds-server'
+import { Diagnosis, lookAtAll } from '../diagnosis/diagnosis.ts'
+import { type Problem, READINESS_MODES, type ReadinessMode } from '../diagnosis/problem.ts'
+import type { LoopTurns } from '../observe/loop-turns.ts'
+import { readiness } from '../observe/readiness.ts'
 import { SharedWork } from '../observe/shared-work.ts'
+import { diagnose } from '../page/overview.ts'
+import { composeStreams, rejectionsOf } from '../page/stream-rows.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
@@ -27,6 +33,7 @@ interface RouteContext {
   /** Each by its mode: one look at all identities answers everybody who waits for it. */
   readonly readiness: Readonly<Record<ReadinessMode, SharedWork<Answer>>>
   readonly metrics: SharedWork<string>
+  readonly problems: SharedWork<Answer>
   /** Of looks at all identities for one name. */
   readonly searches: CpuShare
   readonly page: PageAnswers
@@ -52,6 +59,13 @@ const HEALTH_ROUTES: ReadonlyMap<string, Route> = new Map([
 export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Route>>> = {
   admin: new Map([
     ...HEALTH_ROUTES,
+    [
+      '/problems',
+      {
+        about: 'what is wrong, why, and what to do about it',
+        methods: { GET: async ({ problems }) => (await problems.result()) ?? BUSY },
+      },
+    ],
     ['/config_dump', { about: 'identities, certificates, configuration', methods: { GET: configDump } }],
     [
       '/explain',
@@ -123,11 +137,13 @@ export class Router {
 
   constructor(routes: ReadonlyMap<string, Route>, source: AdminSource, pageToken: string) {
     this.#routes = routes
-    const ready = (mode: ReadinessMode) => new SharedWork(() => lookAtReadiness(source, mode), MAX_WAITING_PROBES)
+    const ready = (mode: ReadinessMode) =>
+      new SharedWork(turns => lookAtReadiness(source, mode, turns), MAX_WAITING_PROBES)
     this.#context = {
       source,
       readiness: { default: ready('default'), strict: ready('strict'), sockets: ready('sockets') },
       metrics: new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES),
+      problems: new SharedWork(turns => lookForProblems(source, turns), MAX_WAITING_PROBES),
       searches: new CpuShare(),
       page: new PageAnswers(source, pageToken),
     }
@@ -171,17 +187,29 @@ async function ready({ readiness }: RouteContext, { query }: RouteRequest): Prom
   return (await readiness[mode].result()) ?? BUSY
 }
 
-function lookAtReadiness(source: AdminSource, mode: ReadinessMode): Answer {
-  const result = readiness({
-    phase: source.phase(),
-    sockets: source.sockets(),
-    pods: source.pods?.(),
-    endpointProblems: source.endpointProblems?.() ?? [],
-    entries: source.entries(),
-    now: source.clock.now(),
-    mode,
-  })
-  return text(result.ready ? 200 : 503, readinessText(result))
+async function lookAtReadiness(source: AdminSource, mode: ReadinessMode, turns: LoopTurns): Promise<Answer> {
+  const diagnosis = new Diagnosis(source)
+  await lookAtAll(source, turns, entry => diagnosis.look(entry))
+  const { ready, text: body } = readiness(diagnosis.serving(), mode, source.clock.now())
+  return text(ready ? 200 : 503, body)
+}
+
+/** The answer of `/problems`. */
+export interface ProblemList {
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** The worst first. */
+  readonly problems: readonly Problem[]
+  /** How many files the agent may open; absent where that is not known. */
+  readonly openFiles?: number
+}
+
+async function lookForProblems(source: AdminSource, turns: LoopTurns): Promise<Answer> {
+  const streams = await composeStreams(source, turns)
+  const problems = await diagnose(source, rejectionsOf(streams), turns)
+  const openFiles = readDescriptorLimit()
+  const list: ProblemList = { now: source.clock.now(), problems, ...(openFiles !== undefined && { openFiles }) }
+  return json(200, list)
 }
 
 /** `?strict` is short for `?mode=strict`; `undefined` for a mode that there is not. */

@@ -1,5 +1,6 @@
 /** The forms of an agent's answers, as far as the commands read them: another program may listen at its address. */
 import * as v from 'valibot'
+import { READINESS_MODES } from '../diagnosis/problem.ts'
 
 /** The last moment that a date can have, some 270,000 years from now (ECMA-262). */
 const MAX_TIME_MS = 8.64e15
@@ -28,9 +29,29 @@ export const configDumpForm = v.object({
       renewAt: v.optional(rfc3339),
       lastFailure: v.optional(failure),
       warning: optionalText,
+      problem: optionalText,
     }),
   ),
   files: v.optional(v.array(v.object({ name: text, state: text, expirationTime: v.optional(rfc3339) }))),
+})
+
+/** Of `/problems`. */
+export const problemsForm = v.object({
+  now: ms,
+  openFiles: v.optional(count),
+  problems: v.array(
+    v.object({
+      code: text,
+      severity: v.picklist(['critical', 'warning', 'pending']),
+      what: text,
+      ends: v.optional(ms),
+      reason: text,
+      remedy: text,
+      commands: v.array(text),
+      unready: v.optional(v.picklist(READINESS_MODES)),
+      affected: v.array(v.object({ count, listed: v.array(v.object({ name: text })) })),
+    }),
+  ),
 })
 
 /** Of `/trust`. */

@@ -1,7 +1,7 @@
 /** The table of `livery certs`, for a terminal of any width. */
 import type { DumpedFailure } from '../admin/config-dump.ts'
 import { formatAge } from '../observe/format-age.ts'
-import { expiryOf, type Listed, nameOf, troubleOf } from './listed-certificates.ts'
+import { expiryOf, type Listed, nameOf } from './listed-certificates.ts'
 import { distance, layOut, when, wrap } from './text-layout.ts'
 
 const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
@@ -58,11 +58,11 @@ function renewalOf(each: Listed): string | undefined {
 }
 
 function reasonLines(each: Listed, now: number, columns: number): string[] {
-  const trouble = troubleOf(each)
+  const { reason } = each
   const width = Math.min(columns, REASON_WIDTH)
   const failure = 'lastFailure' in each ? each.lastFailure : undefined
   return [
-    ...(trouble === undefined ? [] : wrap(trouble, width)),
+    ...(reason === undefined ? [] : wrap(reason, width)),
     ...(failure ? wrap(describeFailure(failure, now), width) : []),
   ]
 }

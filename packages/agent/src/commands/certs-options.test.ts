@@ -23,6 +23,7 @@ const CERTIFICATES = [
     certChain: [],
     rootCerts: [],
     lastFailure: { code: 'denied', text: 'not allowed', since: '2026-01-01T00:00:00Z', remainingSeconds: 0 },
+    problem: 'denied: not allowed',
   },
   { identity: `${ID}/web`, state: 'Available', certChain: leaf('2026-01-02T00:00:00Z'), rootCerts: [] },
 ]
@@ -58,7 +59,7 @@ test('--failing shows only what fails, and says so if nothing does', async () =>
   )
   assert.doesNotMatch(table.stdout, /sa\/web/)
   const [healthy] = CERTIFICATES
-  const server = await certs([{ ...healthy, warning: 'preflight-failed: clients would refuse it' }], '--failing')
+  const server = await certs([{ ...healthy, problem: 'preflight-failed: clients would refuse it' }], '--failing')
   assert.match(server.stdout, /\/api .*\n {2}preflight-failed/)
 })
 

@@ -41,10 +41,10 @@ test('the reason why an identity has no certificate is below its row, and all fi
   for (const line of table.split('\n')) assert.ok(line.length <= 80, `${line.length}: ${line}`)
 })
 
-test('the warning about a certificate that clients would refuse is below its row', () => {
-  const warning = 'preflight-failed: clients would refuse it: certificate signature failure'
-  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], warning } as const
-  assert.match(certificateTable([identity], 0, 80), new RegExp(`${WEB}\n  ${warning}\n$`))
+test('the reason why clients would refuse a certificate is below its row', () => {
+  const reason = 'preflight-failed: clients would refuse it: certificate signature failure'
+  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [], reason } as const
+  assert.match(certificateTable([identity], 0, 80), new RegExp(`${WEB}\n  ${reason}\n$`))
 })
 
 test('where there is room, and in a pipe, the table has serial numbers and dates', () => {
@@ -91,7 +91,14 @@ test('state, reason and serial numbers are apart and whole in JSON, in whole byt
   const dumped = (serialNumber: bigint) => ({ ...LEAF, serialNumber: String(serialNumber) })
   const lastFailure = { code: 'unavailable', text: TEXT, since: LEAF.expirationTime, remainingSeconds: 7 }
   const certificates = [
-    { identity: WEB, state: 'Failing', certChain: [dumped(0x3a08591n)], rootCerts: [dumped(0x3a0859n)], lastFailure },
+    {
+      identity: WEB,
+      state: 'Failing',
+      certChain: [dumped(0x3a08591n)],
+      rootCerts: [dumped(0x3a0859n)],
+      lastFailure,
+      problem: REASON,
+    },
   ]
   const body = JSON.stringify({ certificates })
   const { out, code } = await ask(['certs', '--json'], { type: 'application/json', status: 200, body })

@@ -6,12 +6,12 @@ import type { ConfigSources } from '../config/layers.ts'
 import { certificateTable } from './certificate-table.ts'
 import { EXIT, UsageError } from './exit-code.ts'
 import { untilInterrupted } from './interrupt.ts'
-import { bySoonestExpiry, type Listed, listCertificates, nameOf, needsAttention } from './listed-certificates.ts'
+import { bySoonestExpiry, type Listed, listCertificates, nameOf } from './listed-certificates.ts'
 import type { GlobalOptions, Terminal } from './terminal.ts'
 import { printableJson } from './text-layout.ts'
 
 export interface CertsOptions {
-  /** Only those that fail, have expired, or that clients would refuse. */
+  /** Only those with which something is wrong. */
   readonly failing?: boolean
   readonly sort?: 'name' | 'expiry'
   /** Shows them again and again, until SIGINT. */
@@ -48,7 +48,7 @@ function takesNoName(name: string): string {
 }
 
 function select(certificates: readonly Listed[], { failing, sort }: CertsOptions): readonly Listed[] {
-  const shown = failing ? certificates.filter(needsAttention) : certificates
+  const shown = failing ? certificates.filter(({ reason }) => reason !== undefined) : certificates
   return sort === 'expiry' ? shown.toSorted(bySoonestExpiry) : shown
 }
 

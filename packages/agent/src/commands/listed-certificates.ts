@@ -5,8 +5,8 @@ import { configDumpForm } from './admin-answers.ts'
 import { readAdmin } from './admin-client.ts'
 
 /** An identity of the dump, with hexadecimal serial numbers. */
-export interface ListedIdentity extends DumpedIdentity {
-  /** Why the CA does not issue for it: the code and the text of `lastFailure`. */
+export interface ListedIdentity extends Omit<DumpedIdentity, 'problem'> {
+  /** What is wrong with it, and why, as the agent judges it. */
   readonly reason?: string
 }
 
@@ -32,16 +32,6 @@ export function expiryOf(each: Listed): string | undefined {
   return 'name' in each ? each.expirationTime : each.certChain[0]?.expirationTime
 }
 
-/** Why the CA or the files fail, or why clients would refuse the certificate. */
-export function troubleOf(each: Listed): string | undefined {
-  return each.reason ?? ('warning' in each ? each.warning : undefined)
-}
-
-/** Whether somebody has to look at it: it fails or has expired, or clients would refuse it. */
-export function needsAttention(each: Listed): boolean {
-  return troubleOf(each) !== undefined || each.state === 'Expired'
-}
-
 /** Those without a certificate last: nothing of theirs expires. */
 export function bySoonestExpiry(a: Listed, b: Listed): number {
   return expiryMs(a) - expiryMs(b)
@@ -59,11 +49,10 @@ function withReason(dumped: DumpedFileSecret): ListedFileSecret {
 }
 
 /** Decimal serial numbers of the dump are here as in `livery explain`. */
-function listed(identity: DumpedIdentity): ListedIdentity {
-  const { lastFailure } = identity
+function listed({ problem, ...identity }: DumpedIdentity): ListedIdentity {
   return {
     ...identity,
-    ...(lastFailure && { reason: `${lastFailure.code}: ${lastFailure.text}` }),
+    ...(problem !== undefined && { reason: problem }),
     certChain: identity.certChain.map(withHex),
     ...(identity.rootCerts && { rootCerts: identity.rootCerts.map(withHex) }),
   }

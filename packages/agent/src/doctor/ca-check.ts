@@ -14,14 +14,14 @@ import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config, LoadedConfig } from '../config/load.ts'
-import { CA_AHEAD_MS, CLOCK_REMEDY, clockDifference, clockText, MAX_BACKDATE_MS } from '../observe/ca-clock.ts'
+import { CLOCK_REMEDY, clockDifference, clockText, MAX_BACKDATE_MS } from '../diagnosis/ca-clock.ts'
 import { createLogger } from '../observe/logger.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
 import { Registry } from '../observe/prometheus.ts'
 import { chooseKeyGenerator } from '../runtime/choose-key-generator.ts'
 import { createCAClient, describeCA } from '../runtime/create-ca-client.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
-import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
+import { type Finding, ok, skipped, wrong } from './finding.ts'
 
 /** The outcome of the question to the CA. */
 export interface CAResult {
@@ -171,11 +171,4 @@ function refused(subject: string, error: unknown): CAResult {
     code,
     hasIssued: false,
   }
-}
-
-/** The time of a running agent's newest certificate, where the CA is not asked now. */
-export function clockOfAgent(aheadSeconds: number | undefined): Finding[] {
-  if (aheadSeconds === undefined || aheadSeconds * 1000 <= CA_AHEAD_MS) return []
-  const text = clockText({ ahead: 'CA', ms: aheadSeconds * 1000, isExact: false })
-  return [warning('clock', 'livery run', text, CLOCK_REMEDY)]
 }

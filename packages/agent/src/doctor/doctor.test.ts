@@ -1,14 +1,10 @@
 /** The text of `livery doctor`. */
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { test } from 'node:test'
-import { makeDirectory } from '../../test/livery-process.ts'
-import { loadConfig } from '../config/load.ts'
+import type { ProblemList } from '../admin/routes.ts'
 import { describeFindings } from './doctor.ts'
 import { ok, skipped, warning, wrong } from './finding.ts'
-import { openFilesFinding } from './limit-checks.ts'
-import { agentFindings, type RunningAgent, trustFindings } from './running-agent.ts'
+import { agentFindings } from './running-agent.ts'
 
 test('good sockets are one row where there are many, and the wrong one keeps its own', () => {
   const sockets = Array.from({ length: 40 }, (_, at) => ok('socket', `/run/${at}.sock`, 'it answers'))
@@ -45,37 +41,35 @@ test('the worst is first, and many findings with one cause are one row', () => {
   )
 })
 
-const AGENT: RunningAgent = {
-  readiness: ['not ready', '  spiffe://a/b: the CA fails (unauthenticated): refused'],
-  isReady: false,
-  trust: { now: 0, trustDomains: [] },
-  metric: () => 20_000,
+const AGENT: ProblemList = {
+  now: 0,
+  problems: [
+    {
+      code: 'unauthenticated',
+      severity: 'critical',
+      what: '6 identities have no certificate (unauthenticated)',
+      reason: 'refused',
+      remedy: 'Look at the token.',
+      commands: ['livery doctor', 'livery certs --failing'],
+      unready: 'default',
+      affected: [{ effect: 'missing', unready: 'default', count: 6, listed: [] }],
+    },
+  ],
+  openFiles: 20_000,
 }
 
-test("the agent's failures that follow from the CA's refusal of this command say so", () => {
+test("the agent's problem is one finding, and says so where it follows from the CA's refusal of this command", () => {
   for (const [code, follows] of [
     ['unauthenticated', true],
     ['timeout', false],
     [undefined, false],
   ] as const) {
-    const [finding] = agentFindings(AGENT, code)
-    assert.equal(/follows from the finding "ca"/.test(finding?.remedy ?? ''), follows, code)
+    const [finding, ...others] = agentFindings(AGENT, code)
+    assert.deepEqual(
+      [finding?.text, others.map(({ state }) => state)],
+      ['6 identities have no certificate (unauthenticated): refused', ['ok']],
+    )
+    const remedy = follows ? 'This follows from the finding "ca": correct that one.' : 'Look at the token.'
+    assert.equal(finding?.remedy, `${remedy} Run: livery certs --failing`)
   }
-  assert.match(trustFindings(AGENT, 'denied')[0]?.remedy ?? '', /follows from the finding "ca"/)
-  assert.match(trustFindings(AGENT)[0]?.remedy ?? '', /livery explain ROOTCA/)
-})
-
-test('the default connections fit a limit of 20,000 open files; a lower one is a warning, a very low one wrong', async () => {
-  await using directory = await makeDirectory()
-  await writeFile(
-    join(directory.path, 'livery.yaml'),
-    'ca: { plugin: embedded }\nidentities: [spiffe://cluster.local/a]\nsockets: [{ path: sds.sock }]\n',
-  )
-  const { config } = await loadConfig({ environment: {}, workingDirectory: directory.path, terminal: false })
-  for (const [limit, state] of [
-    [20_000, 'ok'],
-    [19_999, 'warning'],
-    [600, 'wrong'],
-  ] as const)
-    assert.equal(openFilesFinding(config, { ...AGENT, metric: () => limit }).state, state)
 })

@@ -6,11 +6,11 @@ import { count, layOut, printableJson, wrap } from '../commands/text-layout.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { addonFindings } from './addon-check.ts'
-import { askCA, clockOfAgent } from './ca-check.ts'
+import { askCA } from './ca-check.ts'
 import { diskFindings, fileFindings } from './file-checks.ts'
 import type { Finding } from './finding.ts'
 import { inotifyFinding, openFilesFinding } from './limit-checks.ts'
-import { agentFindings, findAgent, trustFindings } from './running-agent.ts'
+import { agentFindings, findAgent } from './running-agent.ts'
 import { socketFindings } from './socket-checks.ts'
 import { tokenFindings } from './token-checks.ts'
 
@@ -26,17 +26,15 @@ async function findingsOf(sources: ConfigSources): Promise<readonly Finding[]> {
   const { config } = loaded
   using clock = new SystemClock()
   const found = await findAgent(sources)
-  const agent = 'metric' in found ? found : undefined
+  const agent = 'problems' in found ? found : undefined
   const isRunning = agent !== undefined
   const ca = await askCA(loaded, clock)
   return [
     ...(agent ? agentFindings(agent, ca.code) : 'check' in found ? [found] : []),
     ...(await socketFindings(config, isRunning)),
     ...ca.findings,
-    ...(ca.hasIssued ? [] : clockOfAgent(agent?.metric('livery_ca_clock_ahead_seconds'))),
     ...(await tokenFindings(config, ca, clock.now())),
     ...(await fileFindings(config, isRunning, clock.now())),
-    ...(agent ? trustFindings(agent, ca.code) : []),
     ...(await diskFindings(config)),
     ...addonFindings(),
     openFilesFinding(config, agent),

@@ -5,23 +5,22 @@ import { tmpdir } from 'node:os'
 import { systemErrorCode } from '@livery/core'
 import { descriptorShortage, readDescriptorLimit } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
+import type { ProblemList } from '../admin/routes.ts'
 import type { Config } from '../config/load.ts'
 import { sdsSockets } from '../runtime/sds-sockets.ts'
 import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
-import type { RunningAgent } from './running-agent.ts'
 
 /** Beside its sockets, for the callers of one node: with fewer some are sure to be refused. */
 const LEAST_FILES = 1_152
 
 /** From the agent where one runs: this command has other limits than a service. */
-export function openFilesFinding(config: Config, agent: RunningAgent | undefined): Finding {
+export function openFilesFinding(config: Config, agent: ProblemList | undefined): Finding {
   const sockets = sdsSockets(config, 1)
-  const limit = agent?.metric('process_max_fds') ?? readDescriptorLimit()
+  const limit = agent?.openFiles ?? readDescriptorLimit()
   const subject = agent ? 'livery run' : 'this shell'
   if (limit === undefined) return skipped('open-files', subject, 'the limit is not known here')
   const connections = Math.max(0, ...sockets.map(({ limits }) => limits?.connections ?? DEFAULT_LIMITS.connections))
-  const isLow = limit < connections || limit < sockets.length + LEAST_FILES
-  const shortage = isLow ? descriptorShortage(limit, sockets.length, connections) : undefined
+  const shortage = descriptorShortage(limit, sockets.length, connections)
   const remedy =
     'Raise LimitNOFILE= of the unit, the ulimit of the container, or "ulimit -Hn", or lower limits.connections'
   if (!shortage) return ok('open-files', subject, `${limit} files may be open`)

@@ -4,7 +4,7 @@ import { MIN_SECRET_LENGTH, readSmallFile, scrub, systemErrorCode, UntrustedPath
 import * as v from 'valibot'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
-import { CLOCK_REMEDY } from '../observe/ca-clock.ts'
+import { CLOCK_REMEDY } from '../diagnosis/ca-clock.ts'
 import type { CAResult } from './ca-check.ts'
 import { type Finding, ok, warning, wrong } from './finding.ts'
 

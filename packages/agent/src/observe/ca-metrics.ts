@@ -4,7 +4,7 @@ import { CA_ERROR_CODES } from '@livery/core'
 import { WITHDRAWN } from './event-words.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'
-import { Counter, Gauge, Histogram, type Registry } from './prometheus.ts'
+import { Counter, Histogram, type Registry } from './prometheus.ts'
 
 /** The one kind of request that the agent sends out; Istio's agent has others, so its metrics have the label. */
 const CSR = 'csr'
@@ -13,7 +13,6 @@ export class CaMetrics {
   readonly #inFlight = new Map<string, { readonly reason: string; readonly since: number }>()
   readonly #finished = new Map<string, Finished>()
   readonly #errors: Counter<'code'>
-  readonly #down: Gauge
   readonly #withdrawn: Counter<'reason'>
   readonly #preflight: Counter<'served'>
   readonly #duration: Histogram<'result'>
@@ -34,11 +33,6 @@ export class CaMetrics {
       name: 'livery_ca_errors_total',
       help: 'Errors of the CA and rejected answers, by code.',
       labelNames: ['code'],
-      registers,
-    })
-    this.#down = new Gauge({
-      name: 'livery_ca_down',
-      help: '1 while the CA as a whole does not answer and one request at a time probes it, else 0.',
       registers,
     })
     this.#withdrawn = new Counter({
@@ -85,12 +79,6 @@ export class CaMetrics {
         break
       case 'retry-planned':
         this.#istio.retries++
-        break
-      case 'ca-down':
-        this.#down.set(1)
-        break
-      case 'ca-back':
-        this.#down.set(0)
         break
       case 'withdrawn':
         this.#withdrawn.inc({ reason: event.reason })

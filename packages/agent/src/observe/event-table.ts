@@ -1,4 +1,5 @@
 /** One row for each kind of event, from which the log, the ledger and the page read. docs/logs.md lists them for people. */
+import { remedyOf } from '../diagnosis/remedies.ts'
 import type { AgentEvent, EventKind, EventOf } from './agent-event.ts'
 import { type Row, rows } from './event-row.ts'
 import {
@@ -15,7 +16,6 @@ import {
   REASONS,
   REFUSED,
   RESTORED,
-  sharedRemedy,
   short,
   streamFields,
   WITHDRAWN,
@@ -37,15 +37,18 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   // Requests to the CA, and its answers.
   'csr-sent': ca.debug(({ reason }) => `asked the CA for a certificate (${REASONS[reason]})`, { same: [] }),
   issued: ca.info(event => `issued: ${describeCertificate(event)}`),
-  'ca-error': ca.warn(({ code, message }) => `the CA did not issue (${code}): ${message}`, {
-    isSecurity: ({ code }) => code === 'bad-response',
-    same: ['code', 'message'],
-  }),
-  'ca-down': ca.warn(() => 'the CA does not answer: until it does, one request at a time probes it'),
+  'ca-error': ca.warn(
+    ({ local, code, message }) =>
+      `${local ? 'the CA was not asked, for a cause on this node' : 'the CA did not issue'} (${code}): ${message}`,
+    { isSecurity: ({ code }) => code === 'bad-response', same: ['code', 'local', 'message'] },
+  ),
+  'ca-down': ca.warn(
+    () => `the CA does not answer: until it does, one request at a time probes it. ${remedyOf('ca-down', 0)}`,
+  ),
   'ca-back': ca.info(({ downSince }) => `the CA answers again, after an outage since ${iso(downSince)}`),
   'shared-failure': ca.warn(
     event =>
-      `all who ask fail with ${event.failure}: until one succeeds, one request at a time probes the cause. ${sharedRemedy(event)}`,
+      `all who ask fail with ${event.failure}: until one succeeds, one request at a time probes the cause. ${remedyOf(event.failure, 0)}`,
   ),
   'shared-failure-over': ca.info(
     ({ failure, since }) => `one succeeded, so all that failed with ${failure} since ${iso(since)} are tried again`,

@@ -51,14 +51,6 @@ export const REFUSED = {
   'unknown-caller': 'nothing is known of this caller, and it waited 5 s for that to change',
 } as const
 
-/** What is wrong for all at once is seldom wrong with each. */
-export function sharedRemedy({ failure }: EventOf<'shared-failure'>): string {
-  if (failure.startsWith('local ')) return 'Check on this node what all of them need, such as the token file.'
-  if (failure === 'unauthenticated')
-    return 'If the CA issued before, it may not reach what it checks tokens with (istiod: the API server); else check the token that they share.'
-  return 'Check the CA: its log says why.'
-}
-
 export function describeUncovered([first, ...others]: readonly string[]): string {
   if (first === undefined) return ''
   const more = others.length > 0 ? ` and ${others.length} more` : ''

@@ -39,6 +39,7 @@ class Bench implements Disposable {
       entry: (identity: SpiffeId) => entries.get(identity),
       bundles: () => [],
       rotations: () => [],
+      schedule: () => ({ downSince: undefined }),
     }
     const identities = new IdentityMetrics(source, this.clock, undefined)
     this.metrics.add(identities.rows(), turns => identities.look(turns))

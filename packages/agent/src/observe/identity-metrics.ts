@@ -1,12 +1,15 @@
 /** Metrics of the certificates and roots that the agent holds. */
-import type { BundleEntry, Clock, RotationPhase, RotationStatus } from '@livery/core'
-import { type IdentityList, IdentitySummary, type OwnSeries, summarize } from './identity-summary.ts'
+import type { BundleEntry, Clock, RotationPhase, RotationStatus, ScheduleStatus } from '@livery/core'
+import type { IdentityList } from '../diagnosis/diagnosis.ts'
+import type { Moment } from '../diagnosis/identity-verdict.ts'
+import { IdentitySummary, type OwnSeries, summarize } from './identity-summary.ts'
 import type { LoopTurns } from './loop-turns.ts'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
 export interface IdentitySource extends IdentityList {
   bundles(): readonly BundleEntry[]
   rotations(): readonly RotationStatus[]
+  schedule(): Pick<ScheduleStatus, 'downSince'>
 }
 
 const MINUTE = 60
@@ -28,12 +31,16 @@ export class IdentityMetrics {
     this.#source = source
     this.#clock = clock
     this.#ca = ca
-    this.#summary = new IdentitySummary(clock.now())
+    this.#summary = new IdentitySummary(this.#moment())
   }
 
   /** Call before the rows are read. */
   async look(turns: LoopTurns): Promise<void> {
-    this.#summary = await summarize(this.#source, this.#clock, turns)
+    this.#summary = await summarize(this.#source, this.#moment(), turns)
+  }
+
+  #moment(): Moment {
+    return { now: this.#clock.now(), downSince: this.#source.schedule().downSince }
   }
 
   rows(): readonly MetricRow[] {
@@ -50,9 +57,14 @@ export class IdentityMetrics {
       },
       {
         name: 'livery_identities_failing',
-        help: 'Identities whose last attempt to get a certificate failed, with one that is still valid or without, by the code of the error; revoked: a revocation list names the certificate in use.',
+        help: 'Identities that fail to get a certificate, with one that is still valid or without, by the code of the error; while the CA does not answer, those that failed before count as unavailable; revoked: a revocation list names the certificate in use.',
         labels: ['code'],
         read: () => samplesOf(this.#summary.failing),
+      },
+      {
+        name: 'livery_ca_down',
+        help: '1 while the CA as a whole does not answer and one request at a time probes it, else 0.',
+        read: () => (this.#moment().downSince === undefined ? 0 : 1),
       },
       {
         name: 'livery_certificate_remaining_seconds',

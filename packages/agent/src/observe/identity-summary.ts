@@ -1,6 +1,5 @@
 /** One pass over all identities for a scrape: counts by state and failure, remaining life, and the choice of those with series of their own. */
 import {
-  type Clock,
   FAILURE_CODES,
   type FailureCode,
   IDENTITY_STATES,
@@ -8,14 +7,10 @@ import {
   type IdentityState,
   type SpiffeId,
 } from '@livery/core'
+import { type IdentityList, lookAtAll } from '../diagnosis/diagnosis.ts'
+import { failureCause, isAbsence, lifeLeft, type Moment } from '../diagnosis/identity-verdict.ts'
+import { Lowest } from '../diagnosis/lowest.ts'
 import type { LoopTurns } from './loop-turns.ts'
-import { Lowest } from './lowest.ts'
-import { remainingLife } from './remaining-life.ts'
-
-export interface IdentityList {
-  identities(): Iterable<SpiffeId>
-  entry(identity: SpiffeId): IdentityEntry | undefined
-}
 
 /** An identity with series of its own. */
 export interface OwnSeries {
@@ -28,17 +23,11 @@ export interface OwnSeries {
 const MAX_OWN_SERIES = 1_000
 /** Above that number of certificates: those with the least life left. */
 const LEAST_LEFT = 100
-const IDENTITIES_IN_A_STEP = 64
 
 /** Looks at every identity, with turns for other work in between: each one as it is when its turn comes. */
-export async function summarize(list: IdentityList, clock: Clock, turns: LoopTurns): Promise<IdentitySummary> {
-  const summary = new IdentitySummary(clock.now())
-  let looked = 0
-  for (const identity of [...list.identities()]) {
-    const entry = list.entry(identity)
-    if (entry) summary.add(entry)
-    if (++looked % IDENTITIES_IN_A_STEP === 0) await turns.next()
-  }
+export async function summarize(list: IdentityList, moment: Moment, turns: LoopTurns): Promise<IdentitySummary> {
+  const summary = new IdentitySummary(moment)
+  await lookAtAll(list, turns, entry => summary.add(entry))
   return summary
 }
 
@@ -46,11 +35,11 @@ export class IdentitySummary {
   readonly states = new Map<IdentityState, number>(
     IDENTITY_STATES.filter(state => state !== 'forgotten').map(state => [state, 0]),
   )
-  /** Identities whose last attempt failed, with a certificate and without, by the code of the newest failure. */
+  /** Identities whose attempts fail, with a certificate and without, by the code of the cause that keeps them from one now. */
   readonly failing = new Map<FailureCode, number>(FAILURE_CODES.map(code => [code, 0]))
   /** Until the end of each certificate that is served, seconds. */
   readonly remaining: number[] = []
-  readonly #now: number
+  readonly #moment: Moment
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
   #newest: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
@@ -58,23 +47,25 @@ export class IdentitySummary {
   readonly #served: OwnSeries[] = []
   readonly #leastLeft = new Lowest<OwnSeries>(LEAST_LEFT)
 
-  constructor(now: number) {
-    this.#now = now
+  constructor(moment: Moment) {
+    this.#moment = moment
   }
 
   add(entry: IdentityEntry): void {
-    const { identity, state, failingSince, lastFailure, secret, lastSuccessAt } = entry
+    const { identity, state, secret, lastSuccessAt } = entry
+    const { now } = this.#moment
     increase(this.states, state)
-    if (failingSince !== undefined && lastFailure) increase(this.failing, lastFailure.code)
+    const code = failureCode(entry, this.#moment)
+    if (code) increase(this.failing, code)
     if (!secret) return
     const { notAfter, notBefore } = secret
-    this.remaining.push(Math.max(0, notAfter - this.#now) / 1000)
+    this.remaining.push(Math.max(0, notAfter - now) / 1000)
     // Not the entry: it would hold the certificate until the next scrape.
     const own = { identity, notAfter }
     if (this.#served.length < MAX_OWN_SERIES) this.#served.push(own)
     this.#leastLeft.offer(notAfter, own)
     if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
-    const part = remainingLife(secret, lastSuccessAt, this.#now)
+    const part = lifeLeft(entry, now)
     if (this.#leastRemaining === undefined || part < this.#leastRemaining) this.#leastRemaining = part
     if (lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
       this.#newest = { at: lastSuccessAt, notBefore, notAfter }
@@ -106,9 +97,11 @@ export class IdentitySummary {
   }
 }
 
-/** A caller's name on demand that the CA never issued for. */
-export function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
-  return hold === 'on-demand' && lastSuccessAt === undefined
+function failureCode(entry: IdentityEntry, moment: Moment): FailureCode | undefined {
+  const code = entry.hold === 'removed' ? undefined : entry.lastFailure?.code
+  const cause = code && failureCause(entry, moment)
+  if (code === undefined || cause === undefined) return undefined
+  return cause === 'ca-down' && !isAbsence(code) ? 'unavailable' : code
 }
 
 function increase<Key>(counts: Map<Key, number>, key: Key): void {

@@ -1,5 +1,5 @@
 /** The state of an identity in words, as every reader of the admin endpoint gets it. */
-import type { IdentityEntry, IdentityState } from '@livery/core'
+import type { IdentityState } from '@livery/core'
 
 /** As {@link IdentityState} documents them: `Initializing`, `Available`, `Renewing`, `Failing`, `Expired`, `Idle`, `Forgotten`. */
 export type StateName = Capitalize<IdentityState>
@@ -17,9 +17,4 @@ const STATE_NAMES = {
 /** Written as ztunnel writes its states. */
 export function stateName<State extends IdentityState>(state: State): (typeof STATE_NAMES)[State] {
   return STATE_NAMES[state]
-}
-
-export function preflightWarning({ reason, isServed }: NonNullable<IdentityEntry['preflight']>): string {
-  const which = isServed ? 'clients would refuse it' : 'the next one is withheld, since clients would refuse it'
-  return `preflight-failed: ${which}: ${reason}`
 }

@@ -1,11 +1,13 @@
 /** One identity as a row of the page. */
 import type { IdentityEntry } from '@livery/core'
-import { preflightWarning, stateName } from '../observe/identity-text.ts'
+import { type Moment, preflightWarning, troubleOf } from '../diagnosis/identity-verdict.ts'
+import { stateName } from '../observe/identity-text.ts'
 import type { PageFailure, PageIdentity, PageIdentityState } from './state.ts'
 
-export function identityRow(entry: IdentityEntry): PageIdentity {
+export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity {
   const { identity, hold, secret, root, renewAt, lastSuccessAt, preflight } = entry
   const failure = failureOf(entry)
+  const problem = troubleOf(entry, moment)?.cause
   return {
     name: identity,
     state: shownState(entry),
@@ -16,6 +18,7 @@ export function identityRow(entry: IdentityEntry): PageIdentity {
     ...(lastSuccessAt !== undefined && { issuedAt: lastSuccessAt }),
     ...(failure && { failure }),
     ...(preflight && { warning: preflightWarning(preflight) }),
+    ...(problem && { problem }),
   }
 }
 
@@ -23,10 +26,10 @@ export function identityRow(entry: IdentityEntry): PageIdentity {
  * Equal for two rows that say the same. The next try is left out where it is that of a queue: while the CA is down it is
  * another one for all of them with each probe, and the overview has it.
  */
-export function rowSignature(entry: IdentityEntry): string {
+export function rowSignature(entry: IdentityEntry, moment: Moment): string {
   const { state, hold, secret, renewAt, lastFailure, preflight } = entry
   const planned = state === 'available' ? renewAt : ''
-  return `${state} ${hold} ${secret?.serialNumber} ${planned} ${lastFailure?.at} ${preflight?.isServed}`
+  return `${state} ${hold} ${secret?.serialNumber} ${planned} ${lastFailure?.at} ${preflight?.isServed} ${troubleOf(entry, moment)?.cause}`
 }
 
 /** One that is held is not forgotten. */

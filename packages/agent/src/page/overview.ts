@@ -1,37 +1,47 @@
 /** The overview of the page: what is about to break. One look at every identity, with turns for other work in between. */
 import type { IdentityEntry } from '@livery/core'
-import { clockDifference } from '../observe/ca-clock.ts'
+import { Diagnosis, lookAtAll, momentOf } from '../diagnosis/diagnosis.ts'
+import type { Rejection } from '../diagnosis/facts.ts'
+import { Lowest } from '../diagnosis/lowest.ts'
+import { isUnready, type Problem } from '../diagnosis/problem.ts'
 import { IdentitySummary } from '../observe/identity-summary.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
-import { Lowest } from '../observe/lowest.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
-import { type Readiness, ReadinessReview } from '../observe/readiness.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
 import type { PageSource } from './page-source.ts'
+import { problemRow } from './problem-row.ts'
 import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket, PageStore } from './state.ts'
 
-const IDENTITIES_IN_A_STEP = 64
-const MAX_REASONS = 20
-/** The text of a CA's failure can be long. */
-const REASON_CHARS = 300
 const MAX_CALLERS = 100
 const MIB = 1024 * 1024
 
 /** `onEntry` is called with each identity, as it is when its turn comes. */
 export async function composeOverview(
   source: PageSource,
+  rejections: readonly Rejection[],
   turns: LoopTurns,
   onEntry: (entry: IdentityEntry) => void,
 ): Promise<PageOverview> {
-  const { phase, byDefault, strict, summary, newest } = await lookAtIdentities(source, turns, onEntry)
+  const diagnosis = new Diagnosis(source)
+  const summary = new IdentitySummary(momentOf(source))
+  const newest = new NewestFailure()
+  await lookAtAll(source, turns, entry => {
+    diagnosis.look(entry)
+    summary.add(entry)
+    newest.look(entry)
+    onEntry(entry)
+  })
+  const problems = diagnosis.all(rejections)
   const callers = await busiestCallers(source, turns)
   const pods = source.pods?.()
   const store = source.store()
   const { earliestEnd } = summary
   await turns.next()
   return {
-    phase,
-    ...verdict(byDefault, strict),
+    phase: source.phase(),
+    problems: problems.flatMap(problemRow),
+    ready: !problems.some(problem => isUnready(problem, 'default')),
+    strictReady: !problems.some(problem => isUnready(problem, 'strict')),
     counts: countsOf(summary),
     failing: Object.fromEntries([...summary.failing].filter(([, count]) => count > 0)),
     ...(earliestEnd !== undefined && { soonestExpiry: earliestEnd }),
@@ -48,35 +58,23 @@ export async function composeOverview(
   }
 }
 
-async function lookAtIdentities(source: PageSource, turns: LoopTurns, onEntry: (entry: IdentityEntry) => void) {
-  const now = source.clock.now()
-  const phase = source.phase()
-  const endpointProblems = source.endpointProblems?.() ?? []
-  const facts = { phase, sockets: source.sockets(), pods: source.pods?.(), endpointProblems, now }
-  const byDefault = new ReadinessReview({ ...facts, mode: 'default' })
-  const strict = new ReadinessReview({ ...facts, mode: 'strict' })
-  const summary = new IdentitySummary(now)
-  const newest = new NewestCalls()
-  let looked = 0
-  for (const identity of [...source.identities()]) {
-    const entry = source.entry(identity)
-    if (entry) for (const look of [byDefault, strict, newest]) look.look(entry)
-    if (entry) summary.add(entry)
-    if (entry) onEntry(entry)
-    if (++looked % IDENTITIES_IN_A_STEP === 0) await turns.next()
-  }
-  return { phase, byDefault: byDefault.result(), strict: strict.result(), summary, newest }
+/** All that is wrong, by one look at every identity. */
+export async function diagnose(
+  source: PageSource,
+  rejections: readonly Rejection[],
+  turns: LoopTurns,
+): Promise<readonly Problem[]> {
+  const diagnosis = new Diagnosis(source)
+  await lookAtAll(source, turns, entry => diagnosis.look(entry))
+  return diagnosis.all(rejections)
 }
 
-/** The newest answers of the CA, of the identities that are held. */
-class NewestCalls {
-  issuedAt: number | undefined
+/** The newest failure of the identities that are held. */
+class NewestFailure {
   #failed: IdentityEntry | undefined
 
   look(entry: IdentityEntry): void {
-    const { lastSuccessAt, lastFailure } = entry
-    if (lastSuccessAt !== undefined && lastSuccessAt > (this.issuedAt ?? Number.NEGATIVE_INFINITY))
-      this.issuedAt = lastSuccessAt
+    const { lastFailure } = entry
     if (lastFailure?.code === 'revoked') return
     if (lastFailure && lastFailure.at > (this.#failed?.lastFailure?.at ?? Number.NEGATIVE_INFINITY))
       this.#failed = entry
@@ -86,21 +84,6 @@ class NewestCalls {
     if (!this.#failed?.lastFailure) return undefined
     const { code, message, at } = this.#failed.lastFailure
     return { code, text: message, at, identity: this.#failed.identity }
-  }
-}
-
-/** What is ready strictly is ready, so that the strict reasons are all. */
-function verdict(
-  byDefault: Readiness,
-  strict: Readiness,
-): Pick<PageOverview, 'ready' | 'strictReady' | 'reasons' | 'moreReasons'> {
-  const { waitingFor, failing } = strict
-  const reasons = [...waitingFor.slice(0, MAX_REASONS), ...failing.lines].slice(0, MAX_REASONS)
-  return {
-    ready: byDefault.ready,
-    strictReady: strict.ready,
-    reasons: reasons.map(reason => (reason.length > REASON_CHARS ? `${reason.slice(0, REASON_CHARS)}…` : reason)),
-    moreReasons: waitingFor.length + failing.count - reasons.length,
   }
 }
 
@@ -135,11 +118,11 @@ async function busiestCallers(source: PageSource, turns: LoopTurns) {
   return { callers, moreCallers: busiest.count - callers.length }
 }
 
-function caRow(source: PageSource, summary: IdentitySummary, newest: NewestCalls): PageCA {
+function caRow(source: PageSource, summary: IdentitySummary, newest: NewestFailure): PageCA {
   const { queued, inFlight, window, pause } = source.schedule()
-  const { issuedAt, error } = newest
+  const { error } = newest
   const { caClockAhead } = summary
-  const clock = clockOf(summary, source.requestedTtlMs)
+  const issuedAt = summary.newest?.at
   return {
     plugin: source.caPlugin,
     inFlight,
@@ -149,12 +132,7 @@ function caRow(source: PageSource, summary: IdentitySummary, newest: NewestCalls
     ...(issuedAt !== undefined && { lastIssuedAt: issuedAt }),
     ...(error && { lastError: error }),
     ...(caClockAhead !== undefined && { clockAheadMs: caClockAhead }),
-    ...(clock && { clock }),
   }
-}
-
-function clockOf({ newest }: IdentitySummary, ttlMs: number | undefined): PageCA['clock'] {
-  return newest && ttlMs !== undefined ? clockDifference(newest, { at: newest.at, ttlMs }) : undefined
 }
 
 function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<PageSource['store']>>): PageStore {

@@ -1,5 +1,7 @@
 /** The events of the page: to each listener the newest state, as fast as it reads. Nothing is done while nobody listens. */
 import { after, type IdentityEntry, Semaphore, sleep } from '@livery/core'
+import { momentOf } from '../diagnosis/diagnosis.ts'
+import type { Moment } from '../diagnosis/identity-verdict.ts'
 import { LoopTurns } from '../observe/loop-turns.ts'
 import { SharedWork } from '../observe/shared-work.ts'
 import { identityRow, rowSignature } from './identity-row.ts'
@@ -41,13 +43,12 @@ export class PageFeed {
 
   constructor(source: PageSource) {
     this.#source = source
-    this.#sections = new SharedWork(
-      turns =>
-        composeSections(source, turns, entry => {
-          if (this.#listeners.size > 0) this.#note(entry)
-        }),
-      MAX_WAITING,
-    )
+    this.#sections = new SharedWork(turns => {
+      const moment = momentOf(source)
+      return composeSections(source, turns, entry => {
+        if (this.#listeners.size > 0) this.#note(entry, moment)
+      })
+    }, MAX_WAITING)
   }
 
   /** The sections, by a look that starts after this call; `undefined` if too many wait for it. */
@@ -65,7 +66,7 @@ export class PageFeed {
     for (const identity of identities) {
       const entry = this.#source.entry(identity)
       if (!entry) continue
-      yield `${separator}${JSON.stringify(identityRow(entry))}`
+      yield `${separator}${JSON.stringify(identityRow(entry, momentOf(this.#source)))}`
       separator = ',\n'
     }
     yield '\n]}\n'
@@ -148,9 +149,9 @@ export class PageFeed {
   }
 
   /** Not every change is an event: a certificate that waits for its turn to be renewed has none. `known`: it has this row. */
-  #note(entry: IdentityEntry, known?: Listener): void {
+  #note(entry: IdentityEntry, moment: Moment, known?: Listener): void {
     const { identity } = entry
-    const signature = rowSignature(entry)
+    const signature = rowSignature(entry, moment)
     const before = this.#seen.get(identity)
     if (before === signature) return
     // It comes anyway, or is new: then a later look finds it again.
@@ -187,12 +188,13 @@ export class PageFeed {
   async #composeRows(listener: Listener): Promise<{ identities: readonly string[]; gone: readonly string[] }> {
     const identities: string[] = []
     const gone: string[] = []
+    const moment = momentOf(this.#source)
     let chars = 0
     for (const name of listener.take()) {
       const entry = this.#source.entry(name)
-      if (entry) this.#note(entry, listener)
+      if (entry) this.#note(entry, moment, listener)
       else this.#seen.delete(name)
-      const row = entry ? JSON.stringify(identityRow(entry)) : name
+      const row = entry ? JSON.stringify(identityRow(entry, moment)) : name
       ;(entry ? identities : gone).push(row)
       chars += row.length
       if (identities.length + gone.length === MAX_ROWS || chars >= MAX_CHARS) break

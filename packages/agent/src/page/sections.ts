@@ -5,7 +5,7 @@ import { composeOverview } from './overview.ts'
 import type { PageSource } from './page-source.ts'
 import { composeRoots } from './root-rows.ts'
 import type { PageSections } from './state.ts'
-import { composeStreams } from './stream-rows.ts'
+import { composeStreams, rejectionsOf } from './stream-rows.ts'
 
 export const SECTIONS = ['overview', 'streams', 'roots'] as const satisfies (keyof PageSections)[]
 
@@ -17,8 +17,8 @@ export async function composeSections(
   turns: LoopTurns,
   onEntry: (entry: IdentityEntry) => void,
 ): Promise<SectionTexts> {
-  const overview = JSON.stringify(await composeOverview(source, turns, onEntry))
-  const streams = JSON.stringify(await composeStreams(source, turns))
+  const streams = await composeStreams(source, turns)
+  const overview = JSON.stringify(await composeOverview(source, rejectionsOf(streams), turns, onEntry))
   await turns.next()
-  return { overview, streams, roots: JSON.stringify(composeRoots(source)) }
+  return { overview, streams: JSON.stringify(streams), roots: JSON.stringify(composeRoots(source)) }
 }

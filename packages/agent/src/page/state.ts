@@ -1,6 +1,6 @@
 /** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
 
-import type { ClockDifference } from '../observe/ca-clock.ts'
+import type { Problem } from '../diagnosis/problem.ts'
 
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
@@ -63,6 +63,8 @@ export interface PageIdentity {
   readonly failure?: PageFailure
   /** Why clients would refuse its certificate, or the next one. */
   readonly warning?: string
+  /** The `code` of the problem that it is part of; absent while nothing is wrong with it. */
+  readonly problem?: string
 }
 
 export interface PageFailure {
@@ -77,14 +79,12 @@ export interface PageFailure {
 
 export interface PageOverview {
   readonly phase: 'starting' | 'serving' | 'draining'
+  /** What is wrong, the worst first. */
+  readonly problems: readonly PageProblem[]
   /** The answer of `/healthz/ready`. */
   readonly ready: boolean
   /** The answer of `/healthz/ready?mode=strict`. */
   readonly strictReady: boolean
-  /** Why it is not ready, or not strictly; at most 20. */
-  readonly reasons: readonly string[]
-  /** Reasons that are not listed. */
-  readonly moreReasons: number
   readonly counts: Readonly<Record<PageIdentityState, number>>
   /** Identities whose last attempt failed, by the code of the error; only codes that occur. */
   readonly failing: Readonly<Record<string, number>>
@@ -108,6 +108,20 @@ export interface PageOverview {
   readonly store?: PageStore
   /** As `log.level` is written: `info`, or `info,sds:debug`. */
   readonly logLevel: string
+}
+
+/** The parts of the page. */
+export type PageView = 'identities' | 'streams' | 'sockets' | 'roots' | 'ca' | 'process'
+
+/** A problem, without those that are on their way; `GET /problems` has all of it. */
+export interface PageProblem extends Omit<Problem, 'severity' | 'unready' | 'affected'> {
+  readonly severity: 'critical' | 'warning'
+  /** How many identities it affects. */
+  readonly count: number
+  /** The identity that it is about, where it is one. */
+  readonly name?: string
+  /** Where the page shows more of it. */
+  readonly view: PageView
 }
 
 export interface PageSocket {
@@ -145,8 +159,6 @@ export interface PageCA {
   readonly lastError?: { readonly code: string; readonly text: string; readonly at: number; readonly identity: string }
   /** How far its clock is ahead at least, by the newest certificate; below zero: it back-dates them, or is behind. */
   readonly clockAheadMs?: number
-  /** How far the clocks differ, by the newest certificate; absent while they agree, or it cannot be known. */
-  readonly clock?: ClockDifference
 }
 
 export interface PageProcess {

@@ -1,7 +1,9 @@
 /** The streams of the page: those that rejected something first, then those that are behind, as far as they are shown. */
 import type { ListedStream, StreamInfo, SubscribedName } from '@livery/sds-server'
+import type { Rejection } from '../diagnosis/facts.ts'
+import { Lowest } from '../diagnosis/lowest.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
-import { Lowest } from '../observe/lowest.ts'
+import { clientOf } from './client-of.ts'
 import type { PageSource } from './page-source.ts'
 import type { PageStream, PageStreams, StreamFacts } from './state.ts'
 
@@ -22,6 +24,11 @@ export async function composeStreams(source: PageSource, turns: LoopTurns): Prom
     await turns.next()
   }
   return { total: shown.count, shown: shown.items() }
+}
+
+/** The clients that reject something, by the streams that are shown: those come first. */
+export function rejectionsOf({ shown }: PageStreams): readonly Rejection[] {
+  return shown.flatMap(stream => stream.rejected.slice(0, 1).map(name => ({ client: clientOf(stream), name })))
 }
 
 function rankOf({ rejected, pending, refused }: PageStream): number {

@@ -7,6 +7,7 @@ import type { EventLog } from '../observe/event-log.ts'
 import type { Ledger } from '../observe/ledger.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { Metrics } from '../observe/metrics.ts'
+import { memoryLimit } from '../observe/process-metrics.ts'
 import { signsNow } from './create-ca-client.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { VERSION } from './version.ts'
@@ -21,7 +22,7 @@ export interface AdminSourceParts {
   readonly secrets: SecretManager
   readonly keyGenerator: KeyGenerator
   /** Absent if none is configured. */
-  readonly store: Pick<FileStore, 'directory' | 'unwritten' | 'failure'> | undefined
+  readonly store: Pick<FileStore, 'directory' | 'unwritten' | 'failure' | 'behindSince'> | undefined
   readonly lifecycle: Lifecycle
 }
 
@@ -56,6 +57,7 @@ export function createAdminSource(loaded: LoadedConfig, parts: AdminSourceParts)
     plannedPerMinute: () => secrets.plannedPerMinute(),
     refusedConnections: () => metrics.sds.refusedConnections(),
     store: () => store,
+    memory: () => ({ rssBytes: process.memoryUsage.rss(), limitBytes: memoryLimit() }),
     onChange: listener => secrets.events.subscribe(({ name }) => listener(name)),
     explain: name => ledger.entries(name),
     renew: name => isSpiffeId(name) && secrets.renew(name),

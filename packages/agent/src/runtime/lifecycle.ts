@@ -1,7 +1,7 @@
 /** Where the agent is in its life: its phase, the parts that serve, and all that its end disposes. */
 import { type Clock, sleep } from '@livery/core'
 import type { SdsServer } from '@livery/sds-server'
-import type { Phase } from '../observe/readiness.ts'
+import type { Phase } from '../diagnosis/facts.ts'
 import type { Outputs } from '../output/outputs.ts'
 import type { AdminEndpoints } from './admin-endpoints.ts'
 import type { ConfigReloader } from './config-reloader.ts'

@@ -55,6 +55,7 @@ export class PodLogin implements LoginSource {
         action: "use the pod's service account",
         reason: reasonOf(error),
         remedy: 'Correct it; it is read again',
+        local: true,
       })
     }
   }

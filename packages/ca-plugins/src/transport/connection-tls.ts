@@ -23,8 +23,8 @@ export interface ConnectionTlsOptions {
 
 /**
  * Reads the files each time that it is called, and resolves with the same object while nothing has changed. A file
- * that has become unreadable keeps its last content, after one warning. Rejects with a `CAError` `unavailable` while the root was never
- * readable. Throws a `TypeError` for a `rootCert` that is empty, or PEM without a certificate.
+ * that has become unreadable keeps its last content, after one warning. Rejects with a local `CAError` `unavailable` while the root was
+ * never readable. Throws a `TypeError` for a `rootCert` that is empty, or PEM without a certificate.
  */
 export function connectionTls(options: ConnectionTlsOptions): () => Promise<TlsMaterial> {
   const reader = new MaterialReader(options)
@@ -72,7 +72,8 @@ class MaterialReader {
       return value
     } catch (error) {
       const reason = reasonOf(error)
-      if (old === undefined && field === 'rootCert') throw new CAError('unavailable', reason, { cause: error })
+      if (old === undefined && field === 'rootCert')
+        throw new CAError('unavailable', reason, { local: true, cause: error })
       const message = old === undefined ? reason : `${reason} The old one is used meanwhile.`
       if (this.#warned.get(field) !== message) this.#log.warn(message)
       this.#warned.set(field, message)

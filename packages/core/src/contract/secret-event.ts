@@ -6,7 +6,7 @@ import type { RootPhase } from './trust-anchor.ts'
 /** Texts are for people and carry no key, token or raw peer text. */
 export type SecretEvent =
   | { readonly kind: 'csr-sent'; readonly reason: 'first' | 'renewal' | 'on-demand' | 'new-root' }
-  | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string }
+  | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string; readonly local?: boolean }
   | { readonly kind: 'retry-planned'; readonly at: number }
   /** Of the trust domain: the machine slept, its clock was set, or the process did not run. */
   | { readonly kind: 'clock-jumped'; readonly how: 'forward' | 'back' | 'stopped'; readonly ms: number }

@@ -45,8 +45,10 @@ export interface IdentityEntry {
   /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
   readonly renewAt: number | undefined
   readonly lastSuccessAt: number | undefined
-  /** The newest failure, also of an identity that has succeeded since. */
-  readonly lastFailure: { readonly at: number; readonly code: FailureCode; readonly message: string } | undefined
+  /** The newest failure, also of an identity that has succeeded since. `local`: the cause is on this node, and says nothing of the CA. */
+  readonly lastFailure:
+    | { readonly at: number; readonly code: FailureCode; readonly message: string; readonly local?: boolean }
+    | undefined
   /** When the first of its failures in a row came; `undefined` unless the last attempt failed, or its certificate is revoked. */
   readonly failingSince: number | undefined
   /**

@@ -230,9 +230,9 @@ export class ManagedIdentity {
   }
 
   failed(failure: CAError): void {
-    const { code, message } = failure
+    const { code, message, local } = failure
     const at = this.#clock.now()
-    this.#lastFailure = { at, code, message }
+    this.#lastFailure = { at, code, message, ...(local && { local }) }
     this.#failingSince ??= at
     this.#failureKind = failureKind(failure)
     this.#hasFailedAlone ||= isItsOwn(failure)

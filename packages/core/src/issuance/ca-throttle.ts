@@ -88,7 +88,13 @@ export class CAThrottle<Key> implements Disposable {
 
   status(): ScheduleStatus {
     const queue = this.#queue
-    return { queued: queue.depths(), inFlight: queue.running, window: this.#window.current, pause: this.#pausedBy() }
+    return {
+      queued: queue.depths(),
+      inFlight: queue.running,
+      window: this.#window.current,
+      pause: this.#pausedBy(),
+      downSince: this.#absence.since,
+    }
   }
 
   /** See {@link FetchQueue.push}. */

@@ -95,8 +95,8 @@ export class Retries {
   }
 
   #report(managed: ManagedIdentity, failure: CAError): void {
-    const { code, message } = failure
+    const { code, message, local } = failure
     managed.failed(failure)
-    this.#options.record(managed.identity, { kind: 'ca-error', code, message })
+    this.#options.record(managed.identity, { kind: 'ca-error', code, message, ...(local && { local }) })
   }
 }

@@ -21,6 +21,7 @@ test('the queue is counted by rank, beside what is in flight and the window', as
     inFlight: 2,
     window: 2,
     pause: undefined,
+    downSince: undefined,
   })
 })
 

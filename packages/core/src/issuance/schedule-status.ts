@@ -19,6 +19,8 @@ export interface ScheduleStatus {
   readonly window: number
   /** `until`: when the next request goes out, milliseconds since the epoch, where that is known. */
   readonly pause: { readonly reason: PauseReason; readonly until: number | undefined } | undefined
+  /** When the CA as a whole began not to answer, milliseconds since the epoch; `undefined` while it answers. */
+  readonly downSince: number | undefined
 }
 
 const MINUTES = 60

@@ -49,6 +49,7 @@ export class DurableDirectory implements AsyncDisposable {
   #inWork: readonly Change[] = []
   #failures = 0
   #failure: string | undefined
+  #behindSince: number | undefined
   #retry: Disposable | undefined
   #isClosed = false
   /** Files that were to go since `release`, with what they concern. */
@@ -104,6 +105,11 @@ export class DurableDirectory implements AsyncDisposable {
   /** Why the newest try failed, such as `ENOSPC, no space left on device`; `undefined` while no change has to be tried again. */
   get failure(): string | undefined {
     return this.#failure
+  }
+
+  /** When the oldest change came that is not safe yet, milliseconds since the epoch. */
+  get behindSince(): number | undefined {
+    return this.#behindSince
   }
 
   names(): Iterable<string> {
@@ -170,6 +176,7 @@ export class DurableDirectory implements AsyncDisposable {
     else {
       this.#supersede(change.name)
       this.#waiting.set(change.name, change)
+      this.#behindSince ??= this.#clock.now()
       this.#work()
     }
     return change.tried.promise
@@ -202,6 +209,7 @@ export class DurableDirectory implements AsyncDisposable {
     }
     this.#failures = 0
     this.#failure = undefined
+    this.#behindSince = undefined
   }
 
   #takeBatch(): readonly Change[] {

@@ -108,6 +108,11 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#directory.failure
   }
 
+  /** When the oldest change came that is not on disk yet, milliseconds since the epoch. */
+  get behindSince(): number | undefined {
+    return this.#directory.behindSince
+  }
+
   take(identity: SpiffeId): boolean {
     this.#untaken.delete(nameOf(identity))
     this.#untaken.delete(pendingNameOf(identity))

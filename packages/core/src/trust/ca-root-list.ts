@@ -113,8 +113,9 @@ export class CARootList implements Disposable {
   #retry(error: unknown): void {
     const { clock, record, retry, random, trustDomain } = this.#options
     const name = `spiffe://${trustDomain}`
-    const { code, message } = asShownCAError(error)
-    record(name, { kind: 'ca-error', code, message: `The CA did not list its roots: ${message}` })
+    const { code, message, local } = asShownCAError(error)
+    const text = `The CA did not list its roots: ${message}`
+    record(name, { kind: 'ca-error', code, message: text, ...(local && { local }) })
     const at = clock.now() + backoff(++this.#failures, retry, random())
     record(name, { kind: 'retry-planned', at })
     this.#refreshAt(at)

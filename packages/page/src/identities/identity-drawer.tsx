@@ -2,16 +2,14 @@
 import { useEffect, useRef } from 'preact/hooks'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import type { PageFailure, PageIdentity } from '../../../agent/src/page/state.ts'
-import { identities, now } from '../live/agent-state.ts'
+import { identities, now, overview } from '../live/agent-state.ts'
 import { closeDrawer } from '../navigation/focus.ts'
 import { opened } from '../navigation/view.ts'
 import { Command, Runbook } from '../parts/command.tsx'
 import { Icon } from '../parts/icon.tsx'
-import { type RunbookPage, remedyOf } from '../parts/remedies.ts'
 import { formatDistance, formatTime, shellWord, visible } from '../parts/text.ts'
-import { issuedMeanwhile } from './issued-meanwhile.ts'
 import { LedgerList } from './ledger-list.tsx'
-import { latenessOf, lifeOf } from './life.ts'
+import { lifeOf } from './life.ts'
 import { LifeBar } from './life-bar.tsx'
 import { RenewButton } from './renew-button.tsx'
 import { StateLabel } from './state-label.tsx'
@@ -61,6 +59,7 @@ function IdentityDetails({ identity }: { readonly identity: PageIdentity }) {
 function FailureBox({ identity, failure }: { readonly identity: PageIdentity; readonly failure: PageFailure }) {
   const { renewAt } = identity
   const { code, text, since } = failure
+  const problem = overview.value?.problems.find(each => each.code === identity.problem)
   const left = lifeOf(identity, now.value)?.leftMs ?? 0
   const next =
     renewAt === undefined
@@ -83,17 +82,11 @@ function FailureBox({ identity, failure }: { readonly identity: PageIdentity; re
         <dd>{left === 0 ? 'nothing: none is served' : formatAge(left)}</dd>
       </dl>
       <p>
-        <b>What to do:</b> {remedyOf(code, issuedMeanwhile(identities.value, since))}
+        <b>What to do:</b> {problem?.remedy ?? 'The agent tries again.'}
       </p>
-      <Runbook page={runbookOf(identity)} />
+      {problem?.runbook ? <Runbook page={problem.runbook} /> : null}
     </div>
   )
-}
-
-function runbookOf(identity: PageIdentity): RunbookPage {
-  const life = lifeOf(identity, now.value)
-  if (!life) return identity.state === 'Expired' ? 'certificate-expired' : 'identities-failing'
-  return latenessOf(life) === 'in time' ? 'identities-failing' : 'certificate-not-renewed'
 }
 
 function Certificate({ identity }: { readonly identity: PageIdentity }) {

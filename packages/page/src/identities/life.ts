@@ -1,5 +1,5 @@
 /** What is left of a certificate's life. */
-import { remainingLife } from '../../../agent/src/observe/remaining-life.ts'
+import { LATE, remainingLife, VERY_LATE } from '../../../agent/src/diagnosis/remaining-life.ts'
 import type { PageIdentity } from '../../../agent/src/page/state.ts'
 
 export interface Life {
@@ -17,10 +17,6 @@ export function lifeOf({ notBefore, notAfter, issuedAt }: PageIdentity, now: num
   const left = remainingLife({ notBefore, notAfter }, issuedAt, now)
   return { notBefore, notAfter, left, leftMs }
 }
-
-/** Certificates are renewed with about half of their life left. */
-const LATE = 0.25
-const VERY_LATE = 0.1
 
 /** As the alerts of the runbook have it. */
 export type Lateness = 'in time' | 'late' | 'very late'

@@ -19,7 +19,7 @@ export function sortBy(column: SortColumn): void {
 /** Whether somebody is among the rows: they stay where they are meanwhile. */
 export const isHeld = signal(false)
 
-/** All that fail, whatever state they are in. */
+/** All with which something is wrong, whatever state they are in. */
 export const TROUBLE = 'trouble'
 
 const names = computed(() => {
@@ -37,8 +37,8 @@ function isWanted(identity: PageIdentity, state: string): boolean {
   return state === '' || identity.state === state
 }
 
-export function isInTrouble({ state, failure, warning }: PageIdentity): boolean {
-  return state === 'Expired' || failure !== undefined || warning !== undefined
+export function isInTrouble({ problem }: PageIdentity): boolean {
+  return problem !== undefined
 }
 
 /** What was asked for when the rows were sorted last: another question sorts them again at once. */

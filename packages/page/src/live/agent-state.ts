@@ -15,9 +15,6 @@ export const overview = signal<PageOverview | undefined>(undefined)
 export const streams = signal<PageStreams | undefined>(undefined)
 export const roots = signal<PageRoots | undefined>(undefined)
 
-/** Since when the store has changes that are not on disk; `undefined` while all are. */
-export const storeBehindSince = signal<number | undefined>(undefined)
-
 /** How far the agent's clock is ahead of the browser's, in milliseconds. */
 export const clockAheadMs = signal(0)
 const browserNow = signal(Date.now())
@@ -41,17 +38,12 @@ export function begin(hello: PageHello): void {
 export function apply(change: PageChange): boolean {
   batch(() => {
     applyRows(change)
-    if (change.overview) applyOverview(change.overview, change.now)
+    if (change.overview) overview.value = change.overview
     if (change.streams) streams.value = change.streams
     if (change.roots) roots.value = change.roots
     setClock(change.now)
   })
   return arriving === undefined
-}
-
-function applyOverview(next: PageOverview, at: number): void {
-  overview.value = next
-  storeBehindSince.value = next.store && next.store.unwritten > 0 ? (storeBehindSince.value ?? at) : undefined
 }
 
 function applyRows({ identities: changed = [], gone = [], more = 0 }: PageChange): void {

@@ -1,7 +1,7 @@
 /** A command to copy, and the page of the runbook to read. */
 import { useSignal } from '@preact/signals'
+import type { RunbookPage } from '../../../agent/src/diagnosis/remedies.ts'
 import { Icon } from './icon.tsx'
-import type { RunbookPage } from './remedies.ts'
 
 const SHOWN_DONE_MS = 2_000
 

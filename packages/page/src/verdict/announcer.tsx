@@ -9,10 +9,7 @@ let known: ReadonlySet<string> = new Set()
 effect(() => {
   // The times in a problem change each second: it is known by what it is about.
   const current = new Map(
-    problems.value.map(problem => [
-      `${problem.runbook} ${problem.view} ${problem.name ?? ''} ${problem.severity}`,
-      problem.what,
-    ]),
+    problems.value.map(problem => [`${problem.code} ${problem.name ?? ''} ${problem.severity}`, problem.what]),
   )
   const fresh = [...current].filter(([key]) => !known.has(key)).map(([, what]) => what)
   known = new Set(current.keys())

@@ -1,15 +1,24 @@
-/** All that is wrong with the agent now, the worst first: pure, from its state. */
-import { agentProblems } from './agent-problems.ts'
-import type { Facts } from './facts.ts'
-import { identityProblems } from './identity-problems.ts'
-import type { Problem } from './problem.ts'
-import { trustProblems } from './trust-problems.ts'
+/** All that is wrong with the agent, as it says itself, and what only a browser sees: that their clocks differ. */
+import { CLOCK_REMEDY } from '../../../agent/src/diagnosis/ca-clock.ts'
+import { formatAge } from '../../../agent/src/observe/format-age.ts'
+import type { PageProblem } from '../../../agent/src/page/state.ts'
 
-export function problemsOf(facts: Facts): readonly Problem[] {
-  const problems = [...identityProblems(facts), ...agentProblems(facts), ...trustProblems(facts)]
-  return [...problems.filter(isCritical), ...problems.filter(problem => !isCritical(problem))]
-}
+/** A browser's own clock is rarely better than that. */
+const BROWSER_DIFFERS_MS = 30_000
 
-function isCritical({ severity }: Problem): boolean {
-  return severity === 'critical'
+/** `clockAheadMs`: how far the agent's clock is ahead of the browser's. */
+export function withClock(problems: readonly PageProblem[], clockAheadMs: number): readonly PageProblem[] {
+  if (Math.abs(clockAheadMs) <= BROWSER_DIFFERS_MS) return problems
+  const differs: PageProblem = {
+    code: 'browser-clock',
+    severity: 'warning',
+    what: `The clock of this node is ${formatAge(Math.abs(clockAheadMs))} ${clockAheadMs > 0 ? 'ahead of' : 'behind'} this browser's`,
+    reason: 'One of the two is wrong. A node whose clock is wrong refuses the certificates of its peers.',
+    remedy: `${CLOCK_REMEDY}. The agent notices within ten seconds.`,
+    commands: ['livery doctor', 'date --utc'],
+    runbook: 'clock-skew',
+    count: 0,
+    view: 'ca',
+  }
+  return [...problems, differs]
 }

@@ -1,29 +1,17 @@
 /** The first thing to read: what is about to break, why, and what to do. */
 import { computed, signal } from '@preact/signals'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
-import type { PageOverview } from '../../../agent/src/page/state.ts'
+import { headline } from '../../../agent/src/observe/headline.ts'
+import type { PageOverview, PageProblem } from '../../../agent/src/page/state.ts'
 import { TROUBLE } from '../identities/listed-identities.ts'
-import { clockAheadMs, identities, now, overview, roots, storeBehindSince, streams } from '../live/agent-state.ts'
+import { clockAheadMs, now, overview, streams } from '../live/agent-state.ts'
 import { opened, search, view, wantedState } from '../navigation/view.ts'
 import { Command, Runbook } from '../parts/command.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { counted, visible } from '../parts/text.ts'
-import type { Problem } from './problem.ts'
-import { problemsOf } from './problems.ts'
+import { withClock } from './problems.ts'
 
-export const problems = computed((): readonly Problem[] => {
-  const { value } = overview
-  if (!value) return []
-  return problemsOf({
-    identities: identities.value,
-    overview: value,
-    streams: streams.value,
-    roots: roots.value,
-    storeBehindSince: storeBehindSince.value,
-    now: now.value,
-    clockAheadMs: clockAheadMs.value,
-  })
-})
+export const problems = computed(() => withClock(overview.value?.problems ?? [], clockAheadMs.value))
 
 const isUnfolded = signal(false)
 const FOLDED = 2
@@ -40,7 +28,7 @@ export function Verdict() {
             <li key={problem.what}>
               <button type="button" class="other" onClick={() => show(problem)}>
                 <Icon name={problem.severity} />
-                <span>{problem.what}</span>
+                <span>{visible(headline(problem, now.value))}</span>
               </button>
             </li>
           ))}
@@ -62,13 +50,14 @@ export function Verdict() {
   )
 }
 
-function TopProblem({ problem }: { readonly problem: Problem }) {
-  const { severity, what, why, remedy, commands, runbook } = problem
+function TopProblem({ problem }: { readonly problem: PageProblem }) {
+  const { severity, reason, remedy, commands, runbook } = problem
+  const why = visible(reason)
   return (
     <div class="top-problem">
       <h1>
         <Icon name={severity} />
-        {what}
+        {visible(headline(problem, now.value))}
       </h1>
       <p class="why" title={why}>
         {why}
@@ -81,13 +70,13 @@ function TopProblem({ problem }: { readonly problem: Problem }) {
         {commands.map(command => (
           <Command key={command} text={command} />
         ))}
-        <Runbook page={runbook} />
+        {runbook ? <Runbook page={runbook} /> : null}
       </p>
     </div>
   )
 }
 
-function show({ view: place, name = '' }: Problem): void {
+function show({ view: place, name = '' }: PageProblem): void {
   view.value = place
   opened.value = name
   if (place !== 'identities' || name !== '') return
@@ -122,11 +111,7 @@ function Healthy() {
         {soonestExpiry === undefined ? '' : `The first certificate ends in ${formatAge(soonestExpiry - now.value)}.`}{' '}
         {`${counted(planned, 'renewal is', 'renewals are')} planned for the next hour.`}
       </p>
-      <p class="remedy">
-        {value.strictReady
-          ? workText(value)
-          : `Not strictly ready: ${value.reasons.slice(0, 2).map(visible).join('; ')}`}
-      </p>
+      <p class="remedy">{workText(value)}</p>
       <p class="remedy">
         Calls between workloads fail all the same? Compare{' '}
         <button

@@ -1,6 +1,7 @@
 /** The streams of clients: who has how many names, who is behind, who rejects what. */
 
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
+import { clientOf } from '../../../agent/src/page/client-of.ts'
 import type { PageStream } from '../../../agent/src/page/state.ts'
 import { now, streams } from '../live/agent-state.ts'
 import { Panel } from '../navigation/panel.tsx'
@@ -8,7 +9,6 @@ import { opened } from '../navigation/view.ts'
 import { Icon } from '../parts/icon.tsx'
 import { counted, formatCount, visible } from '../parts/text.ts'
 import { type Column, VirtualGrid } from '../parts/virtual-grid.tsx'
-import { clientOf } from '../verdict/trust-problems.ts'
 
 export function StreamsView() {
   const { total, shown } = streams.value ?? { total: 0, shown: [] }

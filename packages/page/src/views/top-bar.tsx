@@ -2,11 +2,10 @@
 import { useSignal } from '@preact/signals'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import { setLogLevel } from '../live/actions.ts'
-import { agent, identities, now, overview } from '../live/agent-state.ts'
+import { agent, now, overview } from '../live/agent-state.ts'
 import { link } from '../live/connection.ts'
 import { Icon } from '../parts/icon.tsx'
 import { visible } from '../parts/text.ts'
-import { readinessText } from '../verdict/readiness.ts'
 import { THEMES, theme } from './theme.ts'
 
 export function TopBar() {
@@ -47,12 +46,11 @@ function LinkState() {
 function Readiness() {
   const { value } = overview
   if (!value) return null
-  const { ready, strictReady, reasons, moreReasons } = value
-  const more = moreReasons > 0 ? `\nand ${moreReasons} more` : ''
+  const { ready, strictReady } = value
   return (
-    <span class="readiness" title={`${reasons.map(visible).join('\n')}${more}`}>
+    <span class="readiness" title={value.problems.map(({ what }) => visible(what)).join('\n')}>
       <Icon name={ready ? (strictReady ? 'good' : 'warning') : 'critical'} />
-      {readinessText(value, identities.value)}
+      {ready ? (strictReady ? 'Ready' : 'Ready, not strictly') : 'Not ready'}
     </span>
   )
 }

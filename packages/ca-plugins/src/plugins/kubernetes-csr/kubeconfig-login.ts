@@ -110,7 +110,7 @@ export class KubeconfigLogin implements LoginSource {
 
   #unusable(reason: string): CAError {
     const action = `use the kubeconfig ${this.#options.kubeconfig}`
-    return caError('unavailable', { action, reason, remedy: 'Correct it; it is read again' })
+    return caError('unavailable', { action, reason, remedy: 'Correct it; it is read again', local: true })
   }
 }
 

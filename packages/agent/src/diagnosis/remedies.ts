@@ -1,7 +1,7 @@
 /** What an operator does about each kind of failure; the pages of the runbook say more. */
+import { counted } from './problem-text.ts'
 
-import { counted } from './text.ts'
-
+/** A page of docs/runbook. */
 export type RunbookPage =
   | 'calls-refused'
   | 'ca-down'
@@ -16,7 +16,11 @@ export type RunbookPage =
   | 'socket-not-served'
   | 'store-failing'
 
+const AWAY = 'Look at the CA, and at the way to it. Certificates in use stay in use until they end.'
+
 const BY_CODE: Readonly<Record<string, string>> = {
+  'ca-down': AWAY,
+  absence: AWAY,
   unauthenticated:
     'The CA does not accept the token or the client certificate. If it did before, it may not reach what it checks tokens with (istiod: the API server). Else compare the audience and the end of the token, which livery doctor shows, with what the CA expects.',
   denied:
@@ -32,21 +36,15 @@ const BY_CODE: Readonly<Record<string, string>> = {
     'The answer of the CA failed a check: key, name, dates or chain. Find out who answered before you change anything.',
 }
 
-/** The remedy for a failure of this code, while the CA issues for so many others. */
-export function remedyOf(code: string, issuedToOthers: number): string {
-  if (isRefusedAlone(code, issuedToOthers))
+/** The remedy for failures of this cause (`FailureCause`, or `absence`), while the CA issues for so many others. */
+export function remedyOf(cause: string, issuedToOthers: number): string {
+  if (cause.startsWith('local ')) return 'The cause is on this node: correct the file or the setting that is named.'
+  if (isRefusedAlone(cause, issuedToOthers))
     return `The CA issues for ${counted(issuedToOthers, 'other')}, so the token that all share is fine: it refuses only what fails here. Check that the CA allows this identity: a pod with this service account runs on this node, and no policy of the CA excludes it. An identity with a tokenFile of its own needs one that is for it.`
-  return BY_CODE[code] ?? 'The text of the failure says what the CA objects to.'
+  return BY_CODE[cause] ?? 'The text of the failure says what the CA objects to.'
 }
 
 /** Whether it is not the token of all that the CA does not take. */
-export function isRefusedAlone(code: string, issuedToOthers: number): boolean {
-  return code === 'unauthenticated' && issuedToOthers > 0
-}
-
-const UNREACHABLE: ReadonlySet<string> = new Set(['unavailable', 'timeout'])
-
-/** Whether it is the CA that is away, and not this identity that is refused. */
-export function isUnreachable(code: string): boolean {
-  return UNREACHABLE.has(code)
+export function isRefusedAlone(cause: string, issuedToOthers: number): boolean {
+  return cause === 'unauthenticated' && issuedToOthers > 0
 }

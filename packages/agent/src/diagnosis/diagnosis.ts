@@ -1,0 +1,73 @@
+/** The one judgement of what is wrong with the agent. Readiness, doctor, page, commands, log and metrics print it. */
+import type { IdentityEntry, SpiffeId } from '@livery/core'
+import { resourceProblems, servingProblems } from './agent-problems.ts'
+import { clockDifference } from './ca-clock.ts'
+import type { AgentSource, Rejection } from './facts.ts'
+import { IdentityProblems } from './identity-problems.ts'
+import type { Moment } from './identity-verdict.ts'
+import { inOrder, type Problem } from './problem.ts'
+import { trustProblems } from './trust-problems.ts'
+
+export function momentOf({ clock, schedule }: Pick<AgentSource, 'clock' | 'schedule'>): Moment {
+  return { now: clock.now(), downSince: schedule().downSince }
+}
+
+/** Identities come one by one, each as it is when its turn comes. */
+export class Diagnosis {
+  readonly #source: AgentSource
+  readonly #identities: IdentityProblems
+  #newest: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
+
+  constructor(source: AgentSource) {
+    this.#source = source
+    this.#identities = new IdentityProblems(momentOf(source))
+  }
+
+  look(entry: IdentityEntry): void {
+    this.#identities.look(entry)
+    const { secret, lastSuccessAt } = entry
+    if (secret && lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
+      this.#newest = { at: lastSuccessAt, notBefore: secret.notBefore, notAfter: secret.notAfter }
+  }
+
+  /** What bears on readiness: cheap enough for each probe. */
+  serving(): readonly Problem[] {
+    return inOrder([...servingProblems(this.#source), ...this.#identities.problems()])
+  }
+
+  /** All of it. */
+  all(rejections: readonly Rejection[]): readonly Problem[] {
+    const { requestedTtlMs } = this.#source
+    const newest = this.#newest
+    const clock =
+      newest && requestedTtlMs !== undefined
+        ? clockDifference(newest, { at: newest.at, ttlMs: requestedTtlMs })
+        : undefined
+    return inOrder([
+      ...this.serving(),
+      ...resourceProblems(this.#source, clock),
+      ...trustProblems(this.#source, rejections),
+    ])
+  }
+}
+
+const IDENTITIES_IN_A_STEP = 64
+
+/** Looks at every identity, each as it is when its turn comes; `turns` leaves some to other work in between. */
+export async function lookAtAll(
+  list: IdentityList,
+  turns: { next(): Promise<void> },
+  look: (entry: IdentityEntry) => void,
+): Promise<void> {
+  let looked = 0
+  for (const identity of [...list.identities()]) {
+    const entry = list.entry(identity)
+    if (entry) look(entry)
+    if (++looked % IDENTITIES_IN_A_STEP === 0) await turns.next()
+  }
+}
+
+export interface IdentityList {
+  identities(): Iterable<SpiffeId>
+  entry(identity: SpiffeId): IdentityEntry | undefined
+}

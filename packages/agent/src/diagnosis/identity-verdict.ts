@@ -1,0 +1,124 @@
+/** The one judgement of an identity: what is wrong with it, for what cause, and whether that counts for readiness. */
+import type { FailureCode, IdentityEntry } from '@livery/core'
+import type { Effect, ReadinessMode } from './problem.ts'
+import { LATE, remainingLife } from './remaining-life.ts'
+
+/** Why identities fail: the CA as a whole is down, a failure's code, or that with `local` before it for a cause on this node. */
+export type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
+
+/** `first-certificate` is on the way; `late`: a renewal without a failure; `clients-refuse`: by the pre-flight. */
+export type IdentityCause = FailureCause | 'first-certificate' | 'no-answer' | 'late' | 'clients-refuse'
+
+/** How long a new identity may be without a certificate while another has one, or a renewal fail, before that counts. */
+export const GRACE_MS = 60_000
+
+/** The moment, and the CA as a whole then. */
+export interface Moment {
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** When the CA as a whole began not to answer; `undefined` while it answers. */
+  readonly downSince: number | undefined
+}
+
+export interface Verdict {
+  readonly effect: Effect
+  readonly cause: IdentityCause
+  readonly unready?: ReadinessMode
+  /** In words, with that of the failure. */
+  readonly reason: string
+}
+
+/** Empty for an identity that is well, needs no certificate, or is on its way out. */
+export function judge(entry: IdentityEntry, moment: Moment): readonly Verdict[] {
+  if (entry.hold === 'removed') return []
+  const verdict = hasValidCertificate(entry, moment.now) ? judgeRenewal(entry, moment) : judgeMissing(entry, moment)
+  const { preflight } = entry
+  if (!preflight) return verdict ? [verdict] : WELL
+  const refused = { effect: 'refused', cause: 'clients-refuse', reason: preflightWarning(preflight) } as const
+  return verdict ? [verdict, refused] : [refused]
+}
+
+/** The first thing that is wrong with it, if anything is: a first certificate that is on the way is not. */
+export function troubleOf(entry: IdentityEntry, moment: Moment): Verdict | undefined {
+  return judge(entry, moment).find(({ cause }) => cause !== 'first-certificate')
+}
+
+const WELL: readonly Verdict[] = []
+
+/** Why its attempts fail now; `undefined` while they do not. */
+export function failureCause(
+  { lastFailure, failingSince }: IdentityEntry,
+  { downSince }: Moment,
+): FailureCause | undefined {
+  if (!lastFailure || failingSince === undefined) return undefined
+  const { code, local, at } = lastFailure
+  if (code === 'revoked') return code
+  if (local) return `local ${code}`
+  // While the CA is away nobody is asked for: what failed before waits for it now.
+  return downSince !== undefined && (isAbsence(code) || at < downSince) ? 'ca-down' : code
+}
+
+export function isAbsence(code: string): boolean {
+  return code === 'unavailable' || code === 'timeout'
+}
+
+export function hasValidCertificate({ secret }: IdentityEntry, now: number): boolean {
+  return secret !== undefined && secret.notBefore <= now && now < secret.notAfter
+}
+
+/** A caller's name on demand that the CA never issued for: otherwise any caller could make the agent unready. */
+export function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
+  return hold === 'on-demand' && lastSuccessAt === undefined
+}
+
+/** The part of the life of its certificate that is left, from 1 to 0. */
+export function lifeLeft({ secret, lastSuccessAt }: IdentityEntry, now: number): number {
+  return secret ? remainingLife(secret, lastSuccessAt, now) : 0
+}
+
+function judgeMissing(entry: IdentityEntry, moment: Moment): Verdict | undefined {
+  const { state, addedAt, lastFailure } = entry
+  if (state === 'idle') return undefined
+  const isYoung = moment.now - addedAt < GRACE_MS
+  const effect = state === 'expired' ? 'expired' : 'missing'
+  const waits = moment.downSince === undefined ? (isYoung ? 'first-certificate' : 'no-answer') : 'ca-down'
+  const cause = failureCause(entry, moment) ?? waits
+  const isForgiven = isYoung || lastFailure !== undefined || isMereWish(entry)
+  return { effect, cause, unready: isForgiven ? 'strict' : 'default', reason: whyMissing(entry, cause) }
+}
+
+function whyMissing(entry: IdentityEntry, cause: IdentityCause): string {
+  if (entry.failingSince !== undefined) return failureText(entry, cause)
+  if (cause === 'ca-down') return 'the CA does not answer'
+  return cause === 'first-certificate' ? 'its first certificate is on the way' : 'no certificate after its first minute'
+}
+
+function judgeRenewal(entry: IdentityEntry, moment: Moment): Verdict | undefined {
+  const { failingSince, state } = entry
+  const cause = failureCause(entry, moment)
+  if (cause !== undefined) {
+    const effect = cause === 'revoked' ? 'revoked' : 'not-renewed'
+    const counts = failingSince !== undefined && moment.now - failingSince >= GRACE_MS
+    return { effect, cause, ...(counts && { unready: 'strict' }), reason: failureText(entry, cause) }
+  }
+  if (state === 'idle' || lifeLeft(entry, moment.now) >= LATE) return undefined
+  const reason = 'less than a quarter of its life is left, and no attempt has failed'
+  return moment.downSince === undefined
+    ? { effect: 'late', cause: 'late', reason }
+    : { effect: 'not-renewed', cause: 'ca-down', reason: 'the CA does not answer' }
+}
+
+/** A failure from before an outage is not the reason any more why there is no certificate. */
+function failureText({ lastFailure }: IdentityEntry, cause: IdentityCause): string {
+  if (!lastFailure) return ''
+  const { code, message, local } = lastFailure
+  if (local) return `the CA is not asked, for a cause on this node (${code}): ${message}`
+  if (cause === 'ca-down' && !isAbsence(code))
+    return `the CA does not answer; before the outage it failed (${code}): ${message}`
+  return code === 'revoked' ? `revoked: ${message}` : `the CA fails (${code}): ${message}`
+}
+
+export function preflightWarning({ reason, isServed }: NonNullable<IdentityEntry['preflight']>): string {
+  const which = isServed ? 'clients would refuse it' : 'the next one is withheld, since clients would refuse it'
+  return `preflight-failed: ${which}: ${reason}`
+}
