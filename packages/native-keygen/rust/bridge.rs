@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use napi::bindgen_prelude::{Either, Object, Uint8ArraySlice};
+use napi::bindgen_prelude::{ArrayBuffer, Either, Object, Uint8ArraySlice};
 use napi::{Env, Error, JsDeferred, Result, Status};
 use napi_derive::napi;
 
@@ -156,11 +156,20 @@ impl JobQueue {
 
 fn js_output(env: &Env, output: Output) -> Result<JsOutput> {
     Ok(match output {
-        Output::Key(key) => Either::A(GeneratedKey {
-            private_key_pem: Uint8ArraySlice::copy_from(env, &key.private_key_pem)?,
-            csr_der: Uint8ArraySlice::copy_from(env, &key.csr_der)?,
-            public_key_der: Uint8ArraySlice::copy_from(env, &key.public_key_der)?,
-        }),
+        Output::Key(key) => {
+            let csr = key.csr_der.len();
+            // One buffer for both, since V8 allocates each buffer and tracks it.
+            let public = ArrayBuffer::copy_from(env, [key.csr_der, key.public_key_der].concat())?;
+            Either::A(GeneratedKey {
+                private_key_pem: Uint8ArraySlice::copy_from(env, &key.private_key_pem)?,
+                csr_der: Uint8ArraySlice::from_arraybuffer(&public, 0, csr)?,
+                public_key_der: Uint8ArraySlice::from_arraybuffer(
+                    &public,
+                    csr,
+                    public.len() - csr,
+                )?,
+            })
+        }
         Output::Facts(facts) => Either::B(facts),
     })
 }
