@@ -1,174 +1,177 @@
-//! The addon's interface for keys, and for all that its threads do: plain data in, plain data out, no defaults.
+//! The addon's interface for keys, and for all that its threads do: plain data in, promises of plain data out, no defaults.
 //! `src/job-queue.ts` and `src/native-key-generator.ts` are the other side.
 
+use std::collections::HashMap;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use napi::bindgen_prelude::{Function, Uint8ArraySlice};
-use napi::threadsafe_function::{
-    ThreadsafeFunction, ThreadsafeFunctionCallMode, UnknownReturnValue,
-};
-use napi::{Env, Error, Result, Status};
+use napi::bindgen_prelude::{ArrayBuffer, Either, Object, Uint8ArraySlice};
+use napi::{Env, Error, JsDeferred, Result, Status};
 use napi_derive::napi;
 
-use crate::certificate::bridge::ChainQuestion;
-use crate::key::{KeyRequest, KeyType, PrivateKeyFormat};
+use crate::certificate::bridge::{ChainQuestion, Facts};
+use crate::key;
 use crate::key_error::KeyError;
-use crate::outbox::Outbox;
-use crate::queued_job::{QueuedJob, THREADS, Work};
+use crate::queued_job::{Output, QueuedJob, THREADS, Work};
 use crate::rsa::Method;
 
-/// Calls a JavaScript function without arguments from any thread, and keeps the event loop alive only on request.
-type Waker = ThreadsafeFunction<(), UnknownReturnValue, (), Status, false, true>;
+#[napi(object, object_to_js = false)]
+pub struct KeyRequest {
+    /// One of core's `KEY_TYPES`.
+    #[napi(js_name = "type")]
+    pub key_type: String,
+    pub identity: String,
+    /// `pkcs8` or `traditional`.
+    pub format: String,
+}
 
-/// The resources that an environment gives up when it ends.
-struct Holdings {
-    outbox: Arc<Outbox>,
+#[napi(object, object_from_js = false)]
+pub struct GeneratedKey<'env> {
+    /// PEM, in memory of its own: the receiver wipes it.
+    pub private_key_pem: Uint8ArraySlice<'env>,
+    pub csr_der: Uint8ArraySlice<'env>,
+    pub public_key_der: Uint8ArraySlice<'env>,
+}
+
+type JsOutput = Either<GeneratedKey<'static>, Facts>;
+type Resolver = Box<dyn FnOnce(Env) -> Result<Vec<JsOutput>>>;
+
+/// The unfinished work of an environment, which ends with it.
+#[derive(Default)]
+struct Environment {
+    jobs: Mutex<HashMap<i64, Arc<QueuedJob>>>,
     is_closed: AtomicBool,
 }
 
-impl Holdings {
+impl Environment {
+    fn jobs(&self) -> MutexGuard<'_, HashMap<i64, Arc<QueuedJob>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn close(&self) {
         if self.is_closed.swap(true, Ordering::Relaxed) {
             return;
         }
-        self.outbox.close();
+        let jobs = mem::take(&mut *self.jobs());
+        for job in jobs.values() {
+            job.cancel();
+        }
         THREADS.leave();
     }
 }
 
-/// The way to the addon's threads, and back: one an environment.
+/// The way to the addon's threads: one an environment. A promise that is not settled keeps the event loop alive.
 #[napi]
 pub struct JobQueue {
-    holdings: Arc<Holdings>,
-    waker: Arc<Mutex<Waker>>,
+    environment: Arc<Environment>,
 }
 
 #[napi]
 impl JobQueue {
-    /// `wake` is called without arguments when answers have come: `drain` has to fetch them all before it is called again.
     #[napi(constructor, catch_unwind)]
-    pub fn new(env: &Env, wake: Function<'_, (), UnknownReturnValue>) -> Result<Self> {
-        let waker = wake
-            .build_threadsafe_function::<()>()
-            .weak::<true>()
-            .build()?;
-        let waker = Arc::new(Mutex::new(waker));
-        let caller = Arc::clone(&waker);
-        let outbox = Arc::new(Outbox::new(Box::new(move || {
-            let caller = caller.lock().unwrap_or_else(PoisonError::into_inner);
-            caller.call((), ThreadsafeFunctionCallMode::NonBlocking);
-        })));
-        let holdings = Arc::new(Holdings {
-            outbox,
-            is_closed: AtomicBool::new(false),
-        });
+    pub fn new(env: &Env) -> Result<Self> {
+        let environment = Arc::<Environment>::default();
         THREADS.enter();
-        env.add_env_cleanup_hook(Arc::clone(&holdings), |holdings| holdings.close())
-            .inspect_err(|_| holdings.close())?;
-        Ok(Self { holdings, waker })
+        env.add_env_cleanup_hook(Arc::clone(&environment), |environment| environment.close())
+            .inspect_err(|_| environment.close())?;
+        Ok(Self { environment })
     }
 
     /// Drops all work of this environment, and waits for the threads if it is the last environment. The end of the
     /// environment does it as well, but Node exits without ending the main thread's.
     #[napi(catch_unwind)]
     pub fn close(&self) {
-        self.holdings.close();
+        self.environment.close();
     }
 
-    /// Makes keys for identities that are separated by line feeds. Each has a code: 1 for the traditional form, plus 2 times
-    /// the type's index in core's `KEY_TYPES`, plus 16 times the method's index in `RSA_KEYS`. `job` is a number that no
-    /// unfinished job has. Throws with the code `GenericFailure` if the system refuses a thread.
-    #[napi(catch_unwind)]
-    pub fn submit(&self, job: u32, codes: Uint8ArraySlice<'_>, identities: String) -> Result<()> {
-        let requests = requests(&codes, &identities);
-        self.start(job, Work::Keys(requests), codes.len())
+    /// Makes keys, in the order of the requests. `rsa_keys` is one of `rsaMethods`, `job` a number that no unfinished job
+    /// has. Rejects with the first problem, which ends the job, and throws with the code `InvalidArg`.
+    #[napi(catch_unwind, ts_return_type = "Promise<Array<GeneratedKey>>")]
+    pub fn generate_keys<'env>(
+        &self,
+        env: &'env Env,
+        job: i64,
+        requests: Vec<KeyRequest>,
+        rsa_keys: String,
+    ) -> Result<Object<'env>> {
+        let method: Method = rsa_keys.parse()?;
+        let parsed = requests
+            .into_iter()
+            .map(|it| key::KeyRequest::parse(&it.key_type, method, it.identity, &it.format));
+        let requests: std::result::Result<_, KeyError> = parsed.collect();
+        self.start(env, job, Work::Keys(requests?))
     }
 
-    /// Reads chains. `job` is as in `submit`. Nothing of `questions` is looked at after this returns. Throws with the code
-    /// `InvalidArg`, or with `GenericFailure` if the system refuses a thread.
-    #[napi(catch_unwind)]
-    pub fn submit_chains(&self, job: u32, questions: Vec<ChainQuestion<'_>>) -> Result<()> {
-        let pieces = questions.len();
+    /// Reads chains, as `readChain` does. `job` and problems are as in `generateKeys`. Nothing of `questions` is looked at
+    /// after this returns.
+    #[napi(
+        catch_unwind,
+        ts_return_type = "Promise<Array<ChainFacts | UnreadableChain>>"
+    )]
+    pub fn read_chains<'env>(
+        &self,
+        env: &'env Env,
+        job: i64,
+        questions: Vec<ChainQuestion<'_>>,
+    ) -> Result<Object<'env>> {
         let owned: Result<_> = questions.iter().map(ChainQuestion::owned).collect();
-        self.start(job, Work::Chains(owned?), pieces)
+        self.start(env, job, Work::Chains(owned?))
     }
 
-    /// Drops what is queued of a job; the search for an RSA key stops within milliseconds. Nothing of it comes any more,
-    /// but for what has come already.
+    /// Rejects a job that is not finished. What is queued of it is dropped, and the search for an RSA key stops within
+    /// milliseconds.
     #[napi(catch_unwind)]
-    pub fn cancel(&self, job: u32) {
-        self.holdings.outbox.cancel(job);
-    }
-
-    /// Fills `page` (at least 128 KiB) with 32-bit words: the number of records; for each its job, the place of its request
-    /// in it, its status (0 done, 1 wrong input, 2 failed) and the lengths in bytes of three parts, which follow, each padded to
-    /// whole words: private key (PEM) or message, CSR, public key; or the record of a chain (see `readChain`) and nothing
-    /// else. Each request of a job has one record, in any order. `true` if there is more to fetch.
-    #[napi(catch_unwind)]
-    pub fn drain(&self, mut page: Uint8ArraySlice<'_>) -> bool {
-        // SAFETY: JavaScript does not run before this returns, so nobody else reads or writes these bytes.
-        self.holdings.outbox.drain(unsafe { page.as_mut() })
-    }
-
-    /// Whether the event loop stays alive for what is to come.
-    #[napi(catch_unwind)]
-    pub fn keep_alive(&self, env: &Env, is_kept: bool) -> Result<()> {
-        let mut waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner);
-        // Deprecated as a way to count references. There is no other way to change it later.
-        #[allow(deprecated)]
-        if is_kept {
-            waker.refer(env)
-        } else {
-            waker.unref(env)
+    pub fn cancel(&self, job: i64) {
+        let found = self.environment.jobs().remove(&job);
+        if let Some(job) = found {
+            job.cancel();
         }
     }
 }
 
 impl JobQueue {
-    fn start(&self, job: u32, work: Work, pieces: usize) -> Result<()> {
-        let cancelled = Arc::<AtomicBool>::default();
-        self.holdings.outbox.expect(job, pieces, &cancelled);
-        let queued = Arc::new(QueuedJob {
-            id: job,
-            work,
-            outbox: Arc::clone(&self.holdings.outbox),
-            cancelled,
-        });
-        THREADS.add(queued).map_err(|error| {
-            self.holdings.outbox.cancel(job);
-            Error::from_reason(format!("Cannot start a thread of the addon: {error}"))
-        })
+    fn start<'env>(&self, env: &'env Env, id: i64, work: Work) -> Result<Object<'env>> {
+        let (deferred, promise): (JsDeferred<Vec<JsOutput>, Resolver>, _) =
+            env.create_deferred()?;
+        let environment = Arc::clone(&self.environment);
+        let answer = move |outputs: std::result::Result<Vec<Output>, KeyError>| {
+            environment.jobs().remove(&id);
+            match outputs {
+                Ok(outputs) => deferred.resolve(Box::new(move |env| {
+                    outputs
+                        .into_iter()
+                        .map(|output| js_output(&env, output))
+                        .collect()
+                })),
+                Err(error) => deferred.reject(error.into()),
+            }
+        };
+        let job = QueuedJob::new(work, Box::new(answer));
+        self.environment.jobs().insert(id, Arc::clone(&job));
+        job.start();
+        Ok(promise)
     }
 }
 
-fn requests(codes: &[u8], identities: &str) -> Vec<std::result::Result<KeyRequest, KeyError>> {
-    let mut identities = identities.split('\n');
-    let requests = codes.iter().map(|code| {
-        let identity = identities.next().unwrap_or_default();
-        request(*code, identity.into())
-    });
-    requests.collect()
-}
-
-fn request(code: u8, identity: String) -> std::result::Result<KeyRequest, KeyError> {
-    let key_type = type_at(u32::from(code % 16 / 2))?;
-    let rsa_method = method_at(u32::from(code / 16))?;
-    let format = match code % 2 {
-        0 => PrivateKeyFormat::Pkcs8,
-        _ => PrivateKeyFormat::Traditional,
-    };
-    KeyRequest::new(key_type, rsa_method, identity, format)
-}
-
-fn type_at(place: u32) -> std::result::Result<KeyType, KeyError> {
-    let key_type = KeyType::ALL.get(place as usize).copied();
-    key_type.ok_or_else(|| KeyError::Input(format!("no key type has the number {place}")))
-}
-
-fn method_at(index: u32) -> std::result::Result<Method, KeyError> {
-    let method = Method::ALL.get(index as usize).copied();
-    method.ok_or_else(|| KeyError::Input(format!("no way to make RSA keys has the number {index}")))
+fn js_output(env: &Env, output: Output) -> Result<JsOutput> {
+    Ok(match output {
+        Output::Key(key) => {
+            let csr = key.csr_der.len();
+            // One buffer for both, since V8 allocates each buffer and tracks it.
+            let public = ArrayBuffer::copy_from(env, [key.csr_der, key.public_key_der].concat())?;
+            Either::A(GeneratedKey {
+                private_key_pem: Uint8ArraySlice::copy_from(env, &key.private_key_pem)?,
+                csr_der: Uint8ArraySlice::from_arraybuffer(&public, 0, csr)?,
+                public_key_der: Uint8ArraySlice::from_arraybuffer(
+                    &public,
+                    csr,
+                    public.len() - csr,
+                )?,
+            })
+        }
+        Output::Facts(facts) => Either::B(facts),
+    })
 }
 
 /// The ways to make RSA keys that this CPU can run.
@@ -183,7 +186,7 @@ impl From<KeyError> for Error {
         let status = match error {
             KeyError::Input(_) => Status::InvalidArg,
             KeyError::Cancelled => Status::Cancelled,
-            KeyError::Library(_) | KeyError::Panicked => Status::GenericFailure,
+            _ => Status::GenericFailure,
         };
         Self::new(status, format!("Cannot generate a key: {error}"))
     }

@@ -83,7 +83,6 @@ impl KeyRequest {
 }
 
 impl KeyType {
-    /// In the order of core's `KEY_TYPES`.
     pub const ALL: [Self; 5] = [
         Self::EcdsaP256,
         Self::EcdsaP384,
@@ -99,17 +98,6 @@ impl KeyType {
             Self::Rsa(RsaSize::Rsa2048) => "rsa-2048",
             Self::Rsa(RsaSize::Rsa3072) => "rsa-3072",
             Self::Rsa(RsaSize::Rsa4096) => "rsa-4096",
-        }
-    }
-
-    /// Its place in `ALL`.
-    pub fn index(self) -> usize {
-        match self {
-            Self::EcdsaP256 => 0,
-            Self::EcdsaP384 => 1,
-            Self::Rsa(RsaSize::Rsa2048) => 2,
-            Self::Rsa(RsaSize::Rsa3072) => 3,
-            Self::Rsa(RsaSize::Rsa4096) => 4,
         }
     }
 }
@@ -332,14 +320,6 @@ mod tests {
         assert_eq!(label, "RSA PRIVATE KEY");
         let loaded = LibraryKey::from_der(&der).expect("the key");
         assert_eq!(public_key_of(loaded), key.public_key_der);
-    }
-
-    #[test]
-    fn every_type_has_its_place_and_its_name() {
-        for (place, key_type) in KeyType::ALL.into_iter().enumerate() {
-            assert_eq!(key_type.index(), place);
-            assert_eq!(key_type.name().parse(), Ok(key_type));
-        }
     }
 
     #[test]

@@ -10,6 +10,8 @@ pub enum KeyError {
     /// The step that the library refused; it gives no reason.
     Library(&'static str),
     Panicked,
+    /// Why the system refuses a thread.
+    NoThread(String),
 }
 
 impl fmt::Display for KeyError {
@@ -18,6 +20,9 @@ impl fmt::Display for KeyError {
             Self::Input(reason) => formatter.write_str(reason),
             Self::Cancelled => formatter.write_str("cancelled"),
             Self::Library(step) => write!(formatter, "aws-lc could not {step}"),
+            Self::NoThread(reason) => {
+                write!(formatter, "cannot start a thread of the addon: {reason}")
+            }
             Self::Panicked => formatter.write_str("the addon panicked: this is a bug"),
         }
     }

@@ -15,7 +15,6 @@ pub mod fuzz;
 mod hex;
 pub mod key;
 pub mod key_error;
-mod outbox;
 pub mod process;
 mod queued_job;
 pub mod rsa;

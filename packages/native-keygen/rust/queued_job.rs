@@ -1,45 +1,122 @@
 //! What one call has asked for, keys or the facts about chains, on the threads of the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::certificate::bridge::Question;
-use crate::key::{GeneratedKey, KeyRequest, KeyType, PrivateKey};
+use crate::certificate::bridge::{Facts, Question};
+use crate::key::{GeneratedKey, KeyRequest, KeyType, generate};
 use crate::key_error::KeyError;
-use crate::outbox::{Answer, Outbox};
-use crate::work_queue::{Finished, Job, WorkQueue};
+use crate::work_queue::{Job, WorkQueue};
 
 /// Of all environments and generators of this process.
 pub static THREADS: WorkQueue<QueuedJob> = WorkQueue::new();
 
-pub struct QueuedJob {
-    pub id: u32,
-    pub work: Work,
-    pub outbox: Arc<Outbox>,
-    pub cancelled: Arc<AtomicBool>,
-}
-
 pub enum Work {
-    /// Each is answered by itself: so a request that is refused takes no other along.
-    Keys(Vec<Result<KeyRequest, KeyError>>),
+    Keys(Vec<KeyRequest>),
     Chains(Vec<Question>),
 }
 
+/// What comes of one piece of work.
+pub enum Output {
+    Key(GeneratedKey),
+    Facts(Facts),
+}
+
+/// Takes what came of all pieces, in their order, or the first problem, on any thread.
+type Answer = Box<dyn FnOnce(Result<Vec<Output>, KeyError>) + Send>;
+
+pub struct QueuedJob {
+    work: Work,
+    cancelled: AtomicBool,
+    /// Absent once it is answered.
+    open: Mutex<Option<Open>>,
+}
+
+struct Open {
+    outputs: Vec<Option<Output>>,
+    missing: usize,
+    answer: Answer,
+}
+
 impl QueuedJob {
-    fn key(&self, request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
-        PrivateKey::generate(request.key_type, request.rsa_method, &self.cancelled)?.answer(request)
+    /// `answer` is called once, unless the job is dropped before it starts.
+    pub fn new(work: Work, answer: Answer) -> Arc<Self> {
+        let pieces = work.pieces();
+        Arc::new(Self {
+            work,
+            cancelled: AtomicBool::new(false),
+            open: Mutex::new(Some(Open {
+                outputs: (0..pieces).map(|_| None).collect(),
+                missing: pieces,
+                answer,
+            })),
+        })
+    }
+
+    pub fn start(self: Arc<Self>) {
+        if self.pieces() == 0 {
+            self.finish();
+        } else if let Err(error) = THREADS.add(Arc::clone(&self)) {
+            self.fail(KeyError::NoThread(error.to_string()));
+        }
+    }
+
+    /// Drops what is queued, and stops the search for an RSA key within milliseconds.
+    pub fn cancel(&self) {
+        self.fail(KeyError::Cancelled);
+    }
+
+    /// Nothing that comes later is kept.
+    fn fail(&self, error: KeyError) {
+        self.cancelled.store(true, Ordering::Relaxed);
+        let open = self.open().take();
+        if let Some(Open { answer, .. }) = open {
+            answer(Err(error));
+        }
+    }
+
+    fn finish(&self) {
+        let open = self.open().take();
+        if let Some(Open {
+            outputs, answer, ..
+        }) = open
+        {
+            answer(Ok(outputs.into_iter().flatten().collect()));
+        }
+    }
+
+    fn keep(&self, piece: usize, output: Output) {
+        let mut open = self.open();
+        let Some(job) = &mut *open else {
+            return;
+        };
+        job.outputs[piece] = Some(output);
+        job.missing -= 1;
+        let is_last = job.missing == 0;
+        drop(open);
+        if is_last {
+            self.finish();
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Work {
+    fn pieces(&self) -> usize {
+        match self {
+            Self::Keys(requests) => requests.len(),
+            Self::Chains(questions) => questions.len(),
+        }
     }
 }
 
 impl Job for QueuedJob {
-    type Output = Answer;
-
     fn pieces(&self) -> usize {
-        match &self.work {
-            Work::Keys(requests) => requests.len(),
-            Work::Chains(questions) => questions.len(),
-        }
+        self.work.pieces()
     }
 
     fn is_cancelled(&self) -> bool {
@@ -48,46 +125,19 @@ impl Job for QueuedJob {
 
     fn is_quick(&self, piece: usize) -> bool {
         match &self.work {
-            Work::Keys(requests) => {
-                let is_rsa = |it: &KeyRequest| matches!(it.key_type, KeyType::Rsa(_));
-                !requests[piece].as_ref().is_ok_and(is_rsa)
-            }
+            Work::Keys(requests) => !matches!(requests[piece].key_type, KeyType::Rsa(_)),
             Work::Chains(_) => true,
         }
     }
 
-    fn run(&self, piece: usize) -> Self::Output {
-        match &self.work {
-            Work::Keys(requests) => {
-                let key = guarded(|| {
-                    let request = requests[piece].as_ref().map_err(KeyError::clone)?;
-                    self.key(request)
-                });
-                key.map_or_else(
-                    |error| Answer::problem("generate a key", &error),
-                    Answer::Key,
-                )
-            }
-            Work::Chains(questions) => {
-                let facts = guarded(|| Ok(questions[piece].facts()));
-                facts.map_or_else(
-                    |error| Answer::problem("read a chain", &error),
-                    Answer::Facts,
-                )
-            }
-        }
-    }
-
-    fn deliver(finished: Vec<Finished<Self>>) {
-        let mut outboxes: Vec<Arc<Outbox>> = Vec::new();
-        for Finished { job, piece, output } in finished {
-            job.outbox.add(job.id, piece, output);
-            if !outboxes.iter().any(|known| Arc::ptr_eq(known, &job.outbox)) {
-                outboxes.push(Arc::clone(&job.outbox));
-            }
-        }
-        for outbox in outboxes {
-            outbox.announce();
+    fn run(&self, piece: usize) {
+        let output = guarded(|| match &self.work {
+            Work::Keys(requests) => generate(&requests[piece], &self.cancelled).map(Output::Key),
+            Work::Chains(questions) => Ok(Output::Facts(questions[piece].facts())),
+        });
+        match output {
+            Ok(output) => self.keep(piece, output),
+            Err(error) => self.fail(error),
         }
     }
 }
@@ -99,8 +149,67 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, KeyError>) -> Result<T, KeyError>
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+
     use super::*;
+    use crate::key::PrivateKey;
     use crate::rsa::Method;
+
+    type Answered = Receiver<Result<Vec<Output>, KeyError>>;
+
+    /// A job for these identities that no queue has, and its answers.
+    fn job(identities: &[&str]) -> (Arc<QueuedJob>, Answered) {
+        let request = |identity: &&str| {
+            let identity = (*identity).into();
+            KeyRequest::parse("ecdsa-p256", Method::Library, identity, "pkcs8").expect("a request")
+        };
+        let (sender, answered) = channel();
+        let work = Work::Keys(identities.iter().map(request).collect());
+        let answer = move |outputs| sender.send(outputs).expect("a test that waits");
+        (QueuedJob::new(work, Box::new(answer)), answered)
+    }
+
+    #[test]
+    fn the_last_piece_answers_in_the_order_of_the_requests() {
+        let (job, answered) = job(&["spiffe://a/b", "spiffe://a/longer"]);
+        job.run(1);
+        assert!(answered.try_recv().is_err());
+        job.run(0);
+        let outputs = answered.recv().expect("an answer").expect("keys");
+        let lengths = outputs.iter().map(|output| match output {
+            Output::Key(key) => key
+                .csr_der
+                .windows(12)
+                .filter(|it| it == b"spiffe://a/l")
+                .count(),
+            Output::Facts(_) => panic!("a chain"),
+        });
+        assert_eq!(lengths.collect::<Vec<_>>(), [0, 1]);
+    }
+
+    #[test]
+    fn the_first_problem_is_the_answer_and_nothing_that_comes_later_is_kept() {
+        let (job, answered) = job(&["spiffe://a/b", "spiffe://a/c"]);
+        job.run(0);
+        job.fail(KeyError::Panicked);
+        assert!(job.is_cancelled());
+        job.run(1);
+        job.cancel();
+        let problems: Vec<_> = answered.try_iter().map(Result::err).collect();
+        assert_eq!(problems, [Some(KeyError::Panicked)]);
+        assert!(job.open().is_none());
+    }
+
+    #[test]
+    fn a_job_without_pieces_is_answered_at_once() {
+        let (job, answered) = job(&[]);
+        job.start();
+        assert!(
+            answered
+                .try_recv()
+                .is_ok_and(|it| it.is_ok_and(|it| it.is_empty()))
+        );
+    }
 
     #[test]
     fn a_panic_is_an_error() {

@@ -10,37 +10,21 @@ use std::io;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use crate::background::stand_back;
 
-/// So long may quick work that is finished wait for more of its kind, to be delivered together.
-const GATHERING: Duration = Duration::from_micros(500);
-
 /// Pieces of work that belong together, numbered from 0.
 pub trait Job: Send + Sync + 'static {
-    type Output: Send;
-
     fn pieces(&self) -> usize;
 
     /// Whether the pieces that are still queued are to be dropped.
     fn is_cancelled(&self) -> bool;
 
-    /// Whether a piece takes microseconds, so that what is finished can wait for it.
+    /// Whether a piece takes microseconds.
     fn is_quick(&self, piece: usize) -> bool;
 
     /// Must not panic.
-    fn run(&self, piece: usize) -> Self::Output;
-
-    /// Takes all that a thread has finished since the last time. Called on that thread; must not panic.
-    fn deliver(finished: Vec<Finished<Self>>);
-}
-
-/// A job, one of its pieces, and what came out of it.
-pub struct Finished<J: Job + ?Sized> {
-    pub job: Arc<J>,
-    pub piece: usize,
-    pub output: J::Output,
+    fn run(&self, piece: usize);
 }
 
 pub struct WorkQueue<J: Job> {
@@ -152,36 +136,20 @@ impl<J: Job> WorkQueue<J> {
     }
 
     fn work(&self) {
-        let mut finished: Vec<Finished<J>> = Vec::new();
-        let mut oldest = Instant::now();
-        loop {
-            let next = self.next(finished.is_empty());
-            if next.is_none() && finished.is_empty() {
-                return;
-            }
-            let is_quick = |turn: &Turn<J>| turn.job.is_quick(turn.piece);
-            if !next.as_ref().is_some_and(is_quick) || oldest.elapsed() >= GATHERING {
-                J::deliver(mem::take(&mut finished));
-            }
-            if let Some(Turn { job, piece }) = next {
-                let output = job.run(piece);
-                if finished.is_empty() {
-                    oldest = Instant::now();
-                }
-                finished.push(Finished { job, piece, output });
-            }
+        while let Some(Turn { job, piece }) = self.next() {
+            job.run(piece);
         }
     }
 
-    /// The next piece. If it `may_wait`, `None` is the end of the thread, otherwise that there is none now.
-    fn next(&self, may_wait: bool) -> Option<Turn<J>> {
+    /// The next piece, or `None` at the end of the thread.
+    fn next(&self) -> Option<Turn<J>> {
         let mut state = self.lock();
         loop {
             if state.is_closing {
                 return None;
             }
             let next = state.next();
-            if next.is_some() || !may_wait {
+            if next.is_some() {
                 return next;
             }
             state.waiting += 1;

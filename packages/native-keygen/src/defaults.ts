@@ -1,6 +1,5 @@
 /** The values and defaults of the options: a subpath of its own, so that a program can show them without loading the addon. */
 
-/** In the order of `Method::ALL` in `rust/rsa/method.rs`. */
 export const RSA_KEYS = ['library', 'search', 'simd'] as const
 
 /**

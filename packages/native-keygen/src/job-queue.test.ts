@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Worker } from 'node:worker_threads'
 import type { KeyRequest, SpiffeId } from '@livery/core'
-import { lookup } from './addon.ts'
+import { type Addon, lookup } from './addon.ts'
 import { createKeyGenerator } from './create-key-generator.ts'
 import { JobQueue } from './job-queue.ts'
 
@@ -75,19 +75,36 @@ test('a request that the addon refuses takes none of its turn along, and keeps n
 test('a batch fails with its first problem, and what is left of it is cancelled', { skip }, async () => {
   const { addon } = lookup
   assert.ok(addon)
-  const cancelled: number[] = []
+  const calls: string[] = []
   class Spied extends addon.JobQueue {
+    override generateKeys(...request: Parameters<InstanceType<Addon['JobQueue']>['generateKeys']>) {
+      calls.push(`make ${request[0]}`)
+      return super.generateKeys(...request)
+    }
     override cancel(job: number) {
-      cancelled.push(job)
+      calls.push(`cancel ${job}`)
       super.cancel(job)
     }
   }
   const queue = new JobQueue({ ...addon, JobQueue: Spied })
   const options = { signal: undefined, rsaKeys: 'library' } as const
-  const identities: SpiffeId[] = [WEB, 'spiffe://cluster.local/not printable', WEB]
+  const identities: SpiffeId[] = Array(200).fill(WEB)
+  identities[100] = 'spiffe://cluster.local/not printable'
   const requests = identities.map(identity => ({ ...RSA, identity, format: 'pkcs8' }) as const)
   await assert.rejects(queue.generateBatch(requests, options), { code: 'InvalidArg' })
-  assert.deepEqual(cancelled, [1])
+  assert.deepEqual(calls, ['make 1', 'make 2', 'cancel 1'])
+})
+
+test('a program ends when its keys are given up, though they are not made', { skip }, async () => {
+  const { stdout } = await run(`
+    const controller = new AbortController()
+    const requests = Array(10_000).fill({ type: 'rsa-4096', identity: '${WEB}' })
+    const batch = generator.generateBatch(requests, controller)
+    setImmediate(() => controller.abort(new Error('given up')))
+    await batch.catch(error => console.log(error.message))
+    process.once('beforeExit', () => console.log('over'))
+  `)
+  assert.equal(stdout, 'given up\nover\n')
 })
 
 test('ten thousand keys of one batch are all different and come in slices', { skip }, async () => {

@@ -13,8 +13,8 @@ test('chains that wait together are read on the main thread where the system ref
 }, async () => {
   assert.ok(addon)
   class WithoutThreads extends addon.JobQueue {
-    override submitChains(): never {
-      throw new Error('Cannot start a thread of the addon: Resource temporarily unavailable (os error 11)')
+    override readChains() {
+      return Promise.reject(new Error('cannot start a thread of the addon: Resource temporarily unavailable'))
     }
   }
   const reader = new NativeChainReader({ ...addon, JobQueue: WithoutThreads })

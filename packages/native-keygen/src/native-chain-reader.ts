@@ -2,24 +2,15 @@
 import type { X509Certificate } from 'node:crypto'
 import { type ChainFacts, type Expectation, MAX_CLOCK_SKEW_MS } from '@livery/core'
 import type { Addon } from './addon.ts'
-import type { ChainQuestion } from './gen/binding.ts'
-import { jobQueueOf } from './job-queue.ts'
+import type { ChainQuestion, ChainFacts as NativeFacts, UnreadableChain } from './gen/binding.ts'
+import { jobQueueOf, partsOf } from './job-queue.ts'
 
-type Facts = ChainFacts | { readonly unreadable: number }
-
-interface Root {
-  readonly anchor: InstanceType<Addon['TrustAnchor']>
-  readonly fingerprint: string
-}
-
-/** A question, and the roots that its answer refers to. */
-interface Asked {
-  readonly question: ChainQuestion
-  readonly roots: readonly Root[]
-}
+type Root = InstanceType<Addon['TrustAnchor']>
+type Facts = ChainFacts | UnreadableChain
 
 /** A chain that goes with others of its turn of the event loop. */
-interface Gathered extends Asked {
+interface Gathered {
+  readonly question: ChainQuestion
   readonly resolve: (facts: Facts) => void
   readonly reject: (error: unknown) => void
 }
@@ -29,26 +20,10 @@ interface Gathered extends Asked {
  * chains of 100 µs each come later by way of it than without; those on three come as soon, and the main thread has half the work.
  */
 const FEW = 2
-/** As `read_chain` in Rust wants it: 64 KiB of PEM, and nearly as much in names. */
-const PAGE_BYTES = 128 * 1024
-/** Where the numbers of a record stand (`Numbers` in Rust). */
-const AT = {
-  unreadable: 0,
-  flags: 1,
-  notBefore: 2,
-  notAfter: 3,
-  pathNotBefore: 4,
-  pathNotAfter: 5,
-  anchor: 6,
-  /** And of the 6 texts after it (`Texts` in Rust). */
-  firstLength: 7,
-}
-const HEAD_BYTES = (AT.firstLength + 6) * Float64Array.BYTES_PER_ELEMENT
 
 export class NativeChainReader {
   readonly #addon: Addon
-  readonly #page = new Uint8Array(PAGE_BYTES)
-  /** Each is read once. */
+  /** Each is read once; absent within if it cannot be read. */
   readonly #roots = new WeakMap<X509Certificate, { readonly root: Root | undefined }>()
   /** Read at the end of the turn. */
   #gathered: Gathered[] = []
@@ -64,7 +39,7 @@ export class NativeChainReader {
 
   /** `chain` is DER, leaf first, as for core's `ReadChain`. */
   read(chain: readonly Buffer[], expected: Expectation): Facts {
-    return this.#readAtOnce(this.#ask(chain, expected))
+    return this.#readAtOnce(this.#questionOf(chain, expected))
   }
 
   /** Rejects if the addon panics. */
@@ -72,50 +47,46 @@ export class NativeChainReader {
     // A private key is compared at once: it never waits in a queue.
     if ('privateKeyPem' in expected.key) return this.read(chain, expected)
     const key = { publicKeyDer: new Uint8Array(expected.key.publicKeyDer) }
-    const asked = this.#ask(chain, { ...expected, key })
+    const question = this.#questionOf(chain, { ...expected, key })
     return await new Promise((resolve, reject) => {
       if (this.#gathered.length === 0) setImmediate(() => this.#readGathered())
-      this.#gathered.push({ ...asked, resolve, reject })
+      this.#gathered.push({ question, resolve, reject })
     })
   }
 
-  #ask(chain: readonly Buffer[], { anchors, key, now }: Expectation): Asked {
+  #questionOf(chain: readonly Buffer[], { anchors, key, now }: Expectation): ChainQuestion {
     const roots = anchors.flatMap(certificate => this.#rootOf(certificate) ?? [])
-    const trusted = roots.map(({ anchor }) => anchor)
-    return {
-      question: { chain: [...chain], anchors: trusted, ...key, now, maxClockSkew: MAX_CLOCK_SKEW_MS },
-      roots,
-    }
+    return { chain: [...chain], anchors: roots, ...key, now, maxClockSkew: MAX_CLOCK_SKEW_MS }
   }
 
-  #readAtOnce(asked: Asked): Facts {
-    this.#addon.readChain(asked.question, this.#page)
-    return factsIn(this.#page, asked)
+  #readAtOnce(question: ChainQuestion): Facts {
+    return factsOf(this.#addon.readChain(question))
   }
 
   #readGathered(): void {
     const gathered = this.#gathered
     this.#gathered = []
-    if (gathered.length <= FEW) {
-      for (const asked of gathered) this.#answer(asked)
-      return
-    }
-    jobQueueOf(this.#addon).readChains(
-      gathered.map(asked => ({
-        request: asked.question,
-        resolve: record => asked.resolve(factsIn(record, asked)),
-        // The system may refuse a thread: that says nothing of the chain, nor of the CA.
-        reject: () => this.#answer(asked),
-      })),
-    )
+    for (const part of partsOf(gathered)) void this.#readTogether(part)
   }
 
-  #answer({ resolve, reject, ...asked }: Gathered): void {
-    try {
-      resolve(this.#readAtOnce(asked))
-    } catch (error) {
-      reject(error)
+  async #readTogether(gathered: readonly Gathered[]): Promise<void> {
+    const all = gathered.length > FEW ? await this.#readOnThreads(gathered) : []
+    for (const [index, { question, resolve, reject }] of gathered.entries()) {
+      const found = all[index]
+      try {
+        resolve(found ? factsOf(found) : this.#readAtOnce(question))
+      } catch (error) {
+        reject(error)
+      }
     }
+  }
+
+  /** None where the system refuses a thread: that says nothing of the chains, nor of the CA. */
+  async #readOnThreads(gathered: readonly Gathered[]): Promise<readonly (NativeFacts | UnreadableChain)[]> {
+    const questions = gathered.map(({ question }) => question)
+    return await jobQueueOf(this.#addon)
+      .readChains(questions)
+      .catch(() => [])
   }
 
   #rootOf(certificate: X509Certificate): Root | undefined {
@@ -129,54 +100,26 @@ export class NativeChainReader {
 
 function readRoot(addon: Addon, certificate: X509Certificate): Root | undefined {
   try {
-    const anchor = new addon.TrustAnchor(certificate.raw)
-    return { anchor, fingerprint: anchor.fingerprint }
+    return new addon.TrustAnchor(certificate.raw)
   } catch {
     return undefined
   }
 }
 
-/** The facts in a record. Its parts are read one by one: an iterator would make an object for each. */
-function factsIn(record: Uint8Array, asked: Asked): Facts {
-  // A copy, since a record need not start at a multiple of 8.
-  const numbers = new Float64Array(record.slice(0, HEAD_BYTES).buffer)
-  const number = (place: number) => numbers[place] ?? 0
-  if (number(AT.unreadable) > 0) return { unreadable: number(AT.unreadable) - 1 }
-  const flag = (index: number) => ((number(AT.flags) >> index) & 1) === 1
-  const bytes = Buffer.from(record.buffer, record.byteOffset, record.byteLength)
-  let end = HEAD_BYTES
-  const text = (index: number) => {
-    const start = end
-    end += number(AT.firstLength + index)
-    return bytes.toString('latin1', start, end)
-  }
-  const serialNumber = text(0)
-  const uris = text(1)
-  const version = text(2)
-  const chainPem = text(3)
-  const clientRefusal = text(4)
-  const refusal = text(5)
-  const path = chainPem
-    ? {
-        chainPem,
-        version,
-        rootFingerprint: asked.roots[number(AT.anchor)]?.fingerprint ?? '',
-        notBefore: number(AT.pathNotBefore),
-        notAfter: number(AT.pathNotAfter),
-        ...(clientRefusal && { clientRefusal }),
-      }
-    : { refused: refusal || undefined }
+function factsOf(found: NativeFacts | UnreadableChain): Facts {
+  if ('unreadable' in found) return found
+  const { refused, path = { refused } } = found
   return {
-    uris: flag(0) ? uris.split('\n').slice(0, -1) : undefined,
-    keyMatches: flag(1) ? flag(2) : undefined,
-    notBefore: number(AT.notBefore),
-    notAfter: number(AT.notAfter),
-    isCa: flag(3),
-    servesTls: flag(4),
-    signsHandshakes: flag(5),
-    claimsToCertify: flag(6),
-    hasTlsKey: flag(7),
-    serialNumber,
+    uris: found.uris,
+    keyMatches: found.keyMatches,
+    notBefore: found.notBefore,
+    notAfter: found.notAfter,
+    isCa: found.isCa,
+    servesTls: found.servesTls,
+    signsHandshakes: found.signsHandshakes,
+    claimsToCertify: found.claimsToCertify,
+    hasTlsKey: found.hasTlsKey,
+    serialNumber: found.serialNumber,
     path: () => path,
   }
 }

@@ -1,10 +1,10 @@
-//! The addon's interface for certificates: the facts about a chain, as one record. The judgement on them is core's;
+//! The addon's interface for certificates: the facts about a chain. The judgement on them is core's;
 //! `src/native-chain-reader.ts` is the other side.
 
 use std::sync::Arc;
 
 use aws_lc_rs::digest::{Context, SHA256};
-use napi::bindgen_prelude::{ClassInstance, Uint8ArraySlice};
+use napi::bindgen_prelude::{ClassInstance, Either, Uint8ArraySlice};
 use napi::{Error, Result, Status};
 use napi_derive::napi;
 
@@ -32,12 +32,6 @@ impl TrustAnchor {
             fingerprint: sha256_hex(&[der]),
             certificate,
         })))
-    }
-
-    /// SHA-256 (hex) of its DER.
-    #[napi(getter, catch_unwind)]
-    pub fn fingerprint(&self) -> &str {
-        &self.0.fingerprint
     }
 }
 
@@ -83,25 +77,52 @@ impl ChainQuestion<'_> {
     }
 }
 
-/// Writes the record of a chain to the start of `page`, which has at least 128 KiB. It has the numbers of `Numbers` and the
-/// lengths of `Texts`, each a 64-bit float in the machine's byte order, and then the texts, which are ASCII.
-#[napi(catch_unwind)]
-pub fn read_chain(question: ChainQuestion, mut page: Uint8ArraySlice<'_>) -> Result<()> {
-    let record = question.owned()?.facts();
-    // SAFETY: JavaScript does not run before this returns, so nobody else reads or writes these bytes.
-    let page = unsafe { page.as_mut() };
-    let Some(start) = page.get_mut(..record.len()) else {
-        return Err(Error::new(
-            Status::InvalidArg,
-            format!(
-                "Cannot write the {} bytes of a record to a page of {}",
-                record.len(),
-                page.len()
-            ),
-        ));
-    };
-    start.copy_from_slice(&record);
-    Ok(())
+/// What the certificates of a chain say. The judgement on it is core's.
+#[napi(object, object_from_js = false)]
+pub struct ChainFacts {
+    /// The leaf's URI names; absent if one has a character that no URI has.
+    pub uris: Option<Vec<String>>,
+    /// Whether the leaf has the key of the question; absent if that is unknown.
+    pub key_matches: Option<bool>,
+    /// Of the leaf, milliseconds since the epoch.
+    pub not_before: f64,
+    pub not_after: f64,
+    pub is_ca: bool,
+    pub serves_tls: bool,
+    pub signs_handshakes: bool,
+    pub claims_to_certify: bool,
+    pub has_tls_key: bool,
+    pub serial_number: String,
+    pub path: Option<ChainPath>,
+    /// Why there is no path; absent as well if no issuer was found.
+    pub refused: Option<String>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct ChainPath {
+    /// Leaf first, each issued by the next, without the root.
+    pub chain_pem: String,
+    /// SHA-256 (hex) of the chain's DER.
+    pub version: String,
+    pub root_fingerprint: String,
+    /// When all certificates of the path are valid, the root too. Milliseconds since the epoch.
+    pub not_before: f64,
+    pub not_after: f64,
+    /// Why clients that have these anchors would refuse the path.
+    pub client_refusal: Option<String>,
+}
+
+#[napi(object, object_from_js = false)]
+pub struct UnreadableChain {
+    /// Index of the first element that is not a certificate. Nothing leads to a root without it.
+    pub unreadable: u32,
+}
+
+pub type Facts = Either<ChainFacts, UnreadableChain>;
+
+#[napi(catch_unwind, ts_return_type = "ChainFacts | UnreadableChain")]
+pub fn read_chain(question: ChainQuestion) -> Result<Facts> {
+    Ok(question.owned()?.facts())
 }
 
 /// A chain to read, on any thread.
@@ -114,135 +135,54 @@ pub struct Question {
     now: Now,
 }
 
-/// What a record says in numbers, in this order.
-#[derive(Default)]
-struct Numbers {
-    /// 1 more than the index of the first element that is not a certificate: nothing else is known then. 0 if there is none.
-    unreadable: usize,
-    /// One bit each: see `flags`.
-    flags: u32,
-    /// Of the leaf, milliseconds since the epoch.
-    not_before: f64,
-    not_after: f64,
-    /// When all certificates of the path are valid, the root too.
-    path_not_before: f64,
-    path_not_after: f64,
-    /// Index of the root that the path ends under.
-    anchor: usize,
-}
-
-/// What a record says in text, in this order. Absent is empty.
-#[derive(Default)]
-struct Texts {
-    serial_number: String,
-    /// The leaf's URI names, a line feed after each. They hold none: see `Certificate::uris`.
-    uris: String,
-    /// SHA-256 (hex) of the chain's DER.
-    version: String,
-    /// PEM, leaf first, each issued by the next, without the root. Empty if there is no path.
-    chain: String,
-    /// Why clients that have these anchors would refuse the path.
-    client_refusal: String,
-    /// Why there is no path; empty as well if no issuer was found.
-    refusal: String,
-}
-
 impl Question {
-    pub fn facts(&self) -> Vec<u8> {
-        match Certificate::parse(&self.chain[0]) {
-            Some(leaf) => self.facts_about(&leaf),
-            None => unreadable(0),
-        }
-    }
-
-    fn facts_about(&self, leaf: &Certificate) -> Vec<u8> {
-        let uris = leaf.uris();
-        let key = self.public_key_der.as_deref();
-        let mut numbers = Numbers {
-            not_before: leaf.not_before(),
-            not_after: leaf.not_after(),
-            flags: flags([
-                uris.is_some(),
-                key.is_some(),
-                key.is_some() && key == leaf.public_key_der().as_deref(),
-                leaf.is_ca(),
-                leaf.serves_tls(),
-                leaf.signs_handshakes(),
-                leaf.claims_to_certify(),
-                leaf.has_tls_key(),
-            ]),
-            ..Numbers::default()
-        };
-        let mut texts = Texts {
-            serial_number: leaf.serial_number(),
-            uris: uris.iter().flatten().flat_map(|uri| [uri, "\n"]).collect(),
-            ..Texts::default()
+    pub fn facts(&self) -> Facts {
+        let Some(leaf) = Certificate::parse(&self.chain[0]) else {
+            return unreadable(0);
         };
         let trusted = Trusted::of(&self.anchors).ok_or(Fault::NoPath(None));
-        match trusted.and_then(|it| find_path(leaf, &self.chain[1..], &it, self.now)) {
-            Ok(path) => describe(leaf, path, &mut numbers, &mut texts),
+        let path = trusted.and_then(|it| find_path(&leaf, &self.chain[1..], &it, self.now));
+        let (path, refused) = match path {
+            Ok(path) => (Some(self.described(&leaf, path)), None),
             Err(Fault::Unreadable(index)) => return unreadable(index + 1),
-            Err(Fault::NoPath(refusal)) => {
-                texts.refusal = refusal.map_or(String::new(), |it| it.reason);
-            }
+            Err(Fault::NoPath(refusal)) => (None, refusal.map(|it| it.reason)),
+        };
+        let key = self.public_key_der.as_ref();
+        Either::A(ChainFacts {
+            uris: leaf.uris(),
+            key_matches: key.map(|key| leaf.public_key_der().as_ref() == Some(key)),
+            not_before: leaf.not_before(),
+            not_after: leaf.not_after(),
+            is_ca: leaf.is_ca(),
+            serves_tls: leaf.serves_tls(),
+            signs_handshakes: leaf.signs_handshakes(),
+            claims_to_certify: leaf.claims_to_certify(),
+            has_tls_key: leaf.has_tls_key(),
+            serial_number: leaf.serial_number(),
+            path,
+            refused,
+        })
+    }
+
+    fn described(&self, leaf: &Certificate, path: Path) -> ChainPath {
+        let issuers = &path.issuers;
+        let mut ders = vec![leaf.der()];
+        ders.extend(issuers.ders.iter().map(|der| &**der));
+        ChainPath {
+            chain_pem: leaf.pem().unwrap_or_default() + &issuers.pem,
+            version: sha256_hex(&ders),
+            root_fingerprint: self.anchors[issuers.anchor].fingerprint.clone(),
+            not_before: path.not_before,
+            not_after: path.not_after,
+            client_refusal: path.client_refusal,
         }
-        record(&numbers, &texts)
     }
 }
 
-fn unreadable(index: usize) -> Vec<u8> {
-    let numbers = Numbers {
-        unreadable: index + 1,
-        ..Numbers::default()
-    };
-    record(&numbers, &Texts::default())
-}
-
-fn describe(leaf: &Certificate, path: Path, numbers: &mut Numbers, texts: &mut Texts) {
-    let Path { issuers, .. } = &path;
-    let ders: Vec<&[u8]> = [leaf.der()]
-        .into_iter()
-        .chain(issuers.ders.iter().map(|der| &**der))
-        .collect();
-    texts.version = sha256_hex(&ders);
-    texts.chain = leaf.pem().unwrap_or_default() + &issuers.pem;
-    numbers.anchor = issuers.anchor;
-    (numbers.path_not_before, numbers.path_not_after) = (path.not_before, path.not_after);
-    texts.client_refusal = path.client_refusal.unwrap_or_default();
-}
-
-/// The first is the lowest bit. Whether the URI names are plain, there is a key to compare with, it is the leaf's; then as
-/// the methods of `Certificate` are named.
-fn flags(flags: [bool; 8]) -> u32 {
-    let bits = flags.iter().enumerate();
-    bits.fold(0, |bits, (index, &flag)| bits | u32::from(flag) << index)
-}
-
-fn record(numbers: &Numbers, texts: &Texts) -> Vec<u8> {
-    let texts = [
-        &texts.serial_number,
-        &texts.uris,
-        &texts.version,
-        &texts.chain,
-        &texts.client_refusal,
-        &texts.refusal,
-    ];
-    let numbers = [
-        numbers.unreadable as f64,
-        f64::from(numbers.flags),
-        numbers.not_before,
-        numbers.not_after,
-        numbers.path_not_before,
-        numbers.path_not_after,
-        numbers.anchor as f64,
-    ];
-    let lengths = texts.map(|text| text.len() as f64);
-    let head = numbers.into_iter().chain(lengths);
-    let mut record: Vec<u8> = head.flat_map(f64::to_ne_bytes).collect();
-    for text in texts {
-        record.extend_from_slice(text.as_bytes());
-    }
-    record
+fn unreadable(index: usize) -> Facts {
+    Either::B(UnreadableChain {
+        unreadable: index as u32,
+    })
 }
 
 fn sha256_hex(parts: &[&[u8]]) -> String {
@@ -262,7 +202,7 @@ mod tests {
     const SUMMER: f64 = 1_782_864_000_000.0;
     const NEW_YEAR: f64 = 1_798_761_600_000.0;
 
-    fn facts(chain: [&[u8]; 2], root: &Issuer, now: f64) -> Vec<u8> {
+    fn facts(chain: [&[u8]; 2], root: &Issuer, now: f64) -> ChainFacts {
         let anchor = TrustAnchor::new(&root.der).expect("a root");
         let question = Question {
             chain: chain.map(<[u8]>::to_vec).into(),
@@ -273,13 +213,23 @@ mod tests {
                 now,
             },
         };
-        question.facts()
+        match question.facts() {
+            Either::A(facts) => facts,
+            Either::B(UnreadableChain { unreadable }) => panic!("element {unreadable}"),
+        }
     }
 
-    /// The end of its text: of the chain of a good path, or of the reason against it.
-    fn tail(record: &[u8]) -> &str {
-        let start = record.len().saturating_sub(26);
-        str::from_utf8(&record[start..]).expect("text")
+    fn has_path(facts: &ChainFacts) -> bool {
+        let path = facts.path.as_ref();
+        path.is_some_and(|it| it.chain_pem.ends_with("-----END CERTIFICATE-----\n"))
+    }
+
+    fn is_refused(facts: &ChainFacts, reason: &str) -> bool {
+        facts.path.is_none()
+            && facts
+                .refused
+                .as_ref()
+                .is_some_and(|it| it.ends_with(reason))
     }
 
     #[test]
@@ -289,19 +239,19 @@ mod tests {
         let middle = Issuer::new("middle", Some(&root));
         let leaf = middle.leaf(&[1]);
         let chain = [leaf.as_slice(), &middle.der];
-        let good = facts(chain, &root, SUMMER);
-        assert_eq!(tail(&good), "-----END CERTIFICATE-----\n");
-        assert!(tail(&facts(chain, &namesake, SUMMER)).ends_with("signature failure"));
-        assert!(!tail(&facts(chain, &other, SUMMER)).contains("CERTIFICATE"));
-        assert!(tail(&facts(chain, &root, NEW_YEAR)).ends_with("has expired"));
-        assert_eq!(facts(chain, &root, SUMMER), good);
+        assert!(has_path(&facts(chain, &root, SUMMER)));
+        assert!(is_refused(
+            &facts(chain, &namesake, SUMMER),
+            "signature failure"
+        ));
+        assert!(facts(chain, &other, SUMMER).path.is_none());
+        assert!(is_refused(&facts(chain, &root, NEW_YEAR), "has expired"));
+        assert!(has_path(&facts(chain, &root, SUMMER)));
         // Another leaf below it, and one that it did not sign.
         let next = middle.leaf(&[2]);
-        let found = facts([&next, &middle.der], &root, SUMMER);
-        assert_eq!(tail(&found), "-----END CERTIFICATE-----\n");
+        assert!(has_path(&facts([&next, &middle.der], &root, SUMMER)));
         let stranger = Issuer::new("middle", Some(&root)).leaf(&[3]);
-        assert!(
-            tail(&facts([&stranger, &middle.der], &root, SUMMER)).ends_with("signature failure")
-        );
+        let stranger = facts([&stranger, &middle.der], &root, SUMMER);
+        assert!(is_refused(&stranger, "signature failure"));
     }
 }

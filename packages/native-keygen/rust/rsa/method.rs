@@ -1,7 +1,10 @@
 //! The three ways to make an RSA key: `docs/rsa-keys.md` compares them.
 
+use std::str::FromStr;
+
 use super::engine::Engine;
 use super::engines;
+use crate::key_error::KeyError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -14,7 +17,6 @@ pub enum Method {
 }
 
 impl Method {
-    /// In the order of `RSA_KEYS` in `src/rsa-keys.ts`.
     pub const ALL: [Self; 3] = [Self::Library, Self::Search, Self::Simd];
 
     pub fn name(self) -> &'static str {
@@ -37,5 +39,14 @@ impl Method {
             Self::Search => Some(engines::portable()),
             Self::Simd => engines::simd(),
         }
+    }
+}
+
+impl FromStr for Method {
+    type Err = KeyError;
+
+    fn from_str(name: &str) -> Result<Self, KeyError> {
+        let method = Self::ALL.into_iter().find(|method| method.name() == name);
+        method.ok_or_else(|| KeyError::Input(format!("{name:?} is no way to make RSA keys")))
     }
 }

@@ -3,6 +3,7 @@
 use std::iter;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use super::*;
 
@@ -17,12 +18,10 @@ struct TestJob {
     is_cancelled: AtomicBool,
     started: Sender<Piece>,
     gate: Mutex<Receiver<()>>,
-    delivered: Sender<Piece>,
+    done: Sender<Piece>,
 }
 
 impl Job for TestJob {
-    type Output = ();
-
     fn pieces(&self) -> usize {
         self.pieces
     }
@@ -39,12 +38,7 @@ impl Job for TestJob {
         let _ = self.started.send((self.name, piece));
         // A closed gate's sender, dropped, lets everybody through.
         let _ = self.gate.lock().expect("no panic").recv();
-    }
-
-    fn deliver(finished: Vec<Finished<Self>>) {
-        for Finished { job, piece, .. } in finished {
-            let _ = job.delivered.send((job.name, piece));
-        }
+        let _ = self.done.send((self.name, piece));
     }
 }
 
@@ -57,7 +51,7 @@ fn next(pieces: &Receiver<Piece>) -> Piece {
 struct Bench {
     queue: &'static WorkQueue<TestJob>,
     started: (Sender<Piece>, Receiver<Piece>),
-    delivered: (Sender<Piece>, Receiver<Piece>),
+    done: (Sender<Piece>, Receiver<Piece>),
 }
 
 impl Bench {
@@ -67,7 +61,7 @@ impl Bench {
         Self {
             queue,
             started: channel(),
-            delivered: channel(),
+            done: channel(),
         }
     }
 
@@ -81,7 +75,7 @@ impl Bench {
             is_cancelled: AtomicBool::new(false),
             started: self.started.0.clone(),
             gate: Mutex::new(gate),
-            delivered: self.delivered.0.clone(),
+            done: self.done.0.clone(),
         });
         self.queue.add(Arc::clone(&job)).expect("a thread");
         (job, open)
@@ -98,14 +92,14 @@ impl Bench {
 }
 
 #[test]
-fn all_pieces_are_done_and_delivered_once() {
+fn all_pieces_are_done_once() {
     let bench = Bench::new();
     drop(bench.add("a", 1000).1);
-    let mut done: Vec<_> = (0..1000).map(|_| next(&bench.delivered.1).1).collect();
+    let mut done: Vec<_> = (0..1000).map(|_| next(&bench.done.1).1).collect();
     done.sort_unstable();
     assert_eq!(done, (0..1000).collect::<Vec<_>>());
     bench.queue.leave();
-    assert!(bench.delivered.1.try_recv().is_err());
+    assert!(bench.done.1.try_recv().is_err());
 }
 
 #[test]
@@ -183,7 +177,7 @@ fn the_threads_end_with_the_last_user_and_start_again_with_the_next() {
     bench.queue.enter();
     drop(bench.add("first", 2).1);
     for _ in 0..2 {
-        next(&bench.delivered.1);
+        next(&bench.done.1);
     }
     bench.queue.leave();
     assert!(!bench.queue.lock().threads.is_empty());
@@ -191,7 +185,7 @@ fn the_threads_end_with_the_last_user_and_start_again_with_the_next() {
     assert_eq!(bench.queue.lock().threads.len(), 0);
     bench.queue.enter();
     drop(bench.add("second", 1).1);
-    while next(&bench.delivered.1).0 != "second" {}
+    while next(&bench.done.1).0 != "second" {}
     bench.queue.leave();
 }
 
@@ -221,20 +215,8 @@ fn work_that_comes_while_the_threads_end_is_done() {
         let leaving = thread::spawn(|| queue.leave());
         bench.queue.enter();
         drop(bench.add("second", 1).1);
-        while next(&bench.delivered.1).0 != "second" {}
+        while next(&bench.done.1).0 != "second" {}
         leaving.join().expect("no panic");
         bench.queue.leave();
     }
-}
-
-#[test]
-fn a_quick_piece_is_delivered_before_a_slow_one_begins() {
-    let bench = Bench::new();
-    let (_, hold) = bench.occupy();
-    drop(bench.add("quick", 1).1);
-    let slow: Vec<_> = (0..cores()).map(|_| bench.add("slow", 1)).collect();
-    drop(hold);
-    while next(&bench.delivered.1).0 != "quick" {}
-    drop(slow);
-    bench.queue.leave();
 }
