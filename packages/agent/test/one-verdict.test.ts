@@ -63,7 +63,7 @@ class Bench implements AsyncDisposable {
     const lines = parts.use(new EventLog(memoryLog('info', log), clock))
     secrets.events.subscribe(report => {
       metrics.record(report.name, report)
-      lines.write(report, report.name)
+      lines.write(report.event, report.name)
     })
     const identities = new IdentityMetrics(secrets, clock, 'citadel')
     metrics.add(identities.rows(), turns => identities.look(turns))

@@ -118,7 +118,7 @@ const REFUSALS: Readonly<Record<string, readonly Case[]>> = {
       'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: stss }',
       '1 ca.credentials.source',
     ],
-    ['plugin: citadel, address: "ca:15012", rootCert: system, credentials: { audience: x }', '1 ca.credentials.source'],
+    ['plugin: citadel, address: "ca:15012", rootCert: system, credentials: {}', '1 ca.credentials.source'],
     [
       'plugin: citadel, address: "ca:15012", rootCert: system, credentials: { source: sts }',
       '1 ca.credentials.audience',
