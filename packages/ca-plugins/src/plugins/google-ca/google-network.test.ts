@@ -17,7 +17,7 @@ for (const service of ['cas', 'mesh-ca'] as const) {
   test(`${service}: a call that may wait for its connection succeeds as soon as the CA is back, and fails with the reason if it is not`, async t => {
     const { server, clock, context, config } = await setUpGoogle(t, { service })
     await using proxy = await CuttableProxy.start(Number(server.address.split(':')[1]))
-    const endpoint = `127.0.0.1:${proxy.port}`
+    const endpoint = `http://127.0.0.1:${proxy.port}`
     await using client = await createGoogleCa(context, { ...config, endpoint })
     await client.issue(await workloadRequest(WEB))
     await proxy.refuse()
