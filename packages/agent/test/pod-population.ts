@@ -48,9 +48,7 @@ export class PodPopulation {
 
   /** Deletes all that are here. */
   async clear(): Promise<void> {
-    const gone = this.#here.splice(0)
-    await this.#delete(gone)
-    await Promise.all(gone.map(pod => this.#node.gone(pod)))
+    await this.#delete(this.#here.splice(0))
   }
 
   #newPod(): { readonly name: string; readonly account: string } {

@@ -48,6 +48,13 @@ test('a line is one JSON object with level, ISO time and message, and the last o
   assert.equal(new Date(last.time).toISOString(), last.time)
 })
 
+test('a line that comes once the log ends is not written, and harms nobody', async () => {
+  const text = await logged(`logger.info('in time')
+    void sink[Symbol.asyncDispose]()
+    logger.info('late')`)
+  assert.deepEqual([text.includes('in time'), text.includes('late')], [true, false])
+})
+
 test('keys, tokens and headers are taken out by name, also one level down', async () => {
   const text = await logged(`
     logger.info({ token: 'S3', privateKey: 'S3', err: { authorization: 'S3' }, ca: { headers: { a: 'S3' }, token: 'S3' } })`)

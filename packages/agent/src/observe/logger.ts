@@ -99,8 +99,9 @@ function openSink(settings: pino.LoggerOptions, levels: LogLevels, format: (line
   // The lines stay, up to the bound, and are tried again with the next one: a full disk or a missing reader ends nothing.
   destination.on('error', () => {})
   const end = async (): Promise<void> => {
-    await handOver(destination)
+    // First: a write to a destination that has ended throws, in no handler.
     isClosed = true
+    await handOver(destination)
     destination.destroy()
   }
   let ending: Promise<void> | undefined
