@@ -64,6 +64,7 @@ export function failingEntry(index: number, message = 'Cannot issue: the CA is a
     root: undefined,
     addedAt: 0,
     renewAt: undefined,
+    receivedAt: undefined,
     lastSuccessAt: undefined,
     lastFailure: { at: 0, code: 'unavailable', message },
     failingSince: 0,

@@ -44,6 +44,7 @@ function identity(path: string, fields: Partial<IdentityEntry> & { readonly left
     root: undefined,
     addedAt: NOW - 24 * HOUR,
     renewAt: undefined,
+    receivedAt: received,
     lastSuccessAt: received,
     lastFailure: undefined,
     failingSince: undefined,
@@ -214,9 +215,22 @@ test('a store whose disk is full is a problem at once, a write on its way is non
 })
 
 test('the clock of a CA that is ahead, by its newest certificate', () => {
-  const ahead = identity('a', { leftMs: 23 * HOUR, lastSuccessAt: NOW - HOUR - 10 * MINUTE })
+  const ahead = identity('a', { leftMs: 23 * HOUR, receivedAt: NOW - HOUR - 10 * MINUTE })
   const [problem] = problems([ahead])
   assert.deepEqual([problem?.code, problem?.runbook], ['clock', 'clock-skew'])
+})
+
+test('a certificate that waits for its root says nothing of the clock, nor of the life of the one in use', () => {
+  const justNow = { lastSuccessAt: NOW - 1_000 }
+  assert.deepEqual(problems([identity('a', { leftMs: 12 * HOUR, ...justNow })]), [])
+  const [problem] = problems([identity('a', { leftMs: HOUR, ...justNow })])
+  assert.deepEqual([problem?.code, problem?.severity], ['late', 'critical'])
+})
+
+test('an identity that leaves does not make an outage worse', () => {
+  const leaving = identity('leaving', { leftMs: MINUTE, hold: 'removed' })
+  const [problem] = problems([identity('a', { leftMs: 12 * HOUR }), leaving], { downSince: NOW - MINUTE })
+  assert.deepEqual([problem?.code, problem?.severity, problem?.ends], ['ca-down', 'warning', NOW + 12 * HOUR])
 })
 
 test('a client that rejects a secret, a root that waits for it, and a root that ends without another', () => {

@@ -25,9 +25,9 @@ export class Diagnosis {
 
   look(entry: IdentityEntry): void {
     this.#identities.look(entry)
-    const { secret, lastSuccessAt } = entry
-    if (secret && lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
-      this.#newest = { at: lastSuccessAt, notBefore: secret.notBefore, notAfter: secret.notAfter }
+    const { secret, receivedAt } = entry
+    if (secret && receivedAt !== undefined && receivedAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
+      this.#newest = { at: receivedAt, notBefore: secret.notBefore, notAfter: secret.notAfter }
   }
 
   /** What bears on readiness: cheap enough for each probe. */

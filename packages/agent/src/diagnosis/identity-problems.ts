@@ -35,10 +35,12 @@ export class IdentityProblems {
   }
 
   look(entry: IdentityEntry): void {
-    const { failingSince, lastSuccessAt, secret } = entry
+    const { failingSince, lastSuccessAt, secret, state, hold } = entry
     const isValid = hasValidCertificate(entry, this.#moment.now)
     if (isValid) this.#isServing = true
-    if (secret && secret.notAfter < (this.#soonestEnd ?? Number.POSITIVE_INFINITY)) this.#soonestEnd = secret.notAfter
+    // Nobody misses the certificate of one that leaves.
+    if (hold === 'removed') return
+    if (secret && state !== 'idle' && secret.notAfter < (this.#soonestEnd ?? Number.POSITIVE_INFINITY)) this.#soonestEnd = secret.notAfter
     if (failingSince === undefined && lastSuccessAt !== undefined) this.#issuedAt.push(lastSuccessAt)
     for (const verdict of judge(entry, this.#moment)) {
       if (!isValid && !isMereWish(entry)) this.#isWanted = true
@@ -160,7 +162,9 @@ class Group {
     const { secret, failingSince, addedAt, lastFailure } = entry
     const { effect, unready, reason, cause } = verdict
     this.count++
-    this.#since = Math.min(this.#since, failingSince ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
+    // The pre-flight does not say since when.
+    const begun = cause === 'clients-refuse' ? undefined : failingSince
+    this.#since = Math.min(this.#since, begun ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
     this.lastSince = Math.max(this.lastSince, failingSince ?? 0)
     if (!this.#worst || (secret?.notAfter ?? 0) < (this.#worst.secret?.notAfter ?? 0)) this.#worst = entry
     this.leastLeft = Math.min(this.leastLeft, lifeLeft(entry, now))

@@ -72,8 +72,8 @@ export function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
 }
 
 /** The part of the life of its certificate that is left, from 1 to 0. */
-export function lifeLeft({ secret, lastSuccessAt }: IdentityEntry, now: number): number {
-  return secret ? remainingLife(secret, lastSuccessAt, now) : 0
+export function lifeLeft({ secret, receivedAt }: IdentityEntry, now: number): number {
+  return secret ? remainingLife(secret, receivedAt, now) : 0
 }
 
 function judgeMissing(entry: IdentityEntry, moment: Moment): Verdict | undefined {

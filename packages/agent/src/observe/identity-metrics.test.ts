@@ -67,6 +67,7 @@ class Bench implements Disposable {
       root: undefined,
       addedAt: at,
       renewAt: now,
+      receivedAt: at,
       lastSuccessAt: at,
       lastFailure: isFailing ? { at, code: 'denied', message: 'no' } : undefined,
       failingSince: isFailing ? at : undefined,

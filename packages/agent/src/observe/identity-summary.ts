@@ -52,7 +52,7 @@ export class IdentitySummary {
   }
 
   add(entry: IdentityEntry): void {
-    const { identity, state, secret, lastSuccessAt } = entry
+    const { identity, state, secret, receivedAt } = entry
     const { now } = this.#moment
     increase(this.states, state)
     const code = failureCode(entry, this.#moment)
@@ -67,8 +67,8 @@ export class IdentitySummary {
     if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
     const part = lifeLeft(entry, now)
     if (this.#leastRemaining === undefined || part < this.#leastRemaining) this.#leastRemaining = part
-    if (lastSuccessAt !== undefined && lastSuccessAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
-      this.#newest = { at: lastSuccessAt, notBefore, notAfter }
+    if (receivedAt !== undefined && receivedAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
+      this.#newest = { at: receivedAt, notBefore, notAfter }
   }
 
   /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */

@@ -20,6 +20,7 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
     root: undefined,
     addedAt: NOW,
     renewAt: undefined,
+    receivedAt: undefined,
     lastSuccessAt: undefined,
     lastFailure: undefined,
     failingSince: undefined,

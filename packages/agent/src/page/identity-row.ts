@@ -5,7 +5,7 @@ import { stateName } from '../observe/identity-text.ts'
 import type { PageFailure, PageIdentity, PageIdentityState } from './state.ts'
 
 export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity {
-  const { identity, hold, secret, root, renewAt, lastSuccessAt, preflight } = entry
+  const { identity, hold, secret, root, renewAt, receivedAt, preflight } = entry
   const failure = failureOf(entry)
   const problem = troubleOf(entry, moment)?.cause
   return {
@@ -15,7 +15,7 @@ export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity 
     ...(secret && { notBefore: secret.notBefore, notAfter: secret.notAfter, serial: secret.serialNumber }),
     ...(secret && root && { root: root.fingerprint }),
     ...(renewAt !== undefined && { renewAt: Math.round(renewAt) }),
-    ...(lastSuccessAt !== undefined && { issuedAt: lastSuccessAt }),
+    ...(receivedAt !== undefined && { issuedAt: receivedAt }),
     ...(failure && { failure }),
     ...(preflight && { warning: preflightWarning(preflight) }),
     ...(problem && { problem }),

@@ -41,6 +41,8 @@ export interface IdentityEntry {
   readonly hold: 'pinned' | 'on-demand' | 'removed'
   readonly secret: CertificateSecret | undefined
   readonly root: TrustAnchor | undefined
+  /** When the CA gave `secret`; a newer one may wait for its time. `undefined` for one that an operator placed. */
+  readonly receivedAt: number | undefined
   readonly addedAt: number
   /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
   readonly renewAt: number | undefined

@@ -278,6 +278,7 @@ export class ManagedIdentity {
       hold: this.#hold.kind,
       secret: current?.secret,
       root: current?.root,
+      receivedAt: current?.source === 'bootstrap' ? undefined : current?.receivedAt,
       addedAt: this.addedAt,
       renewAt: this.#renewAt(nextProbeAt),
       lastSuccessAt: this.#lastSuccessAt,

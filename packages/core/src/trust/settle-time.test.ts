@@ -34,6 +34,9 @@ async function heldFor(prepare: (ca: TestCA) => void, options: Partial<SecretMan
   const start = bench.clock.now()
   if (bench.served(WEB)?.serialNumber !== serialNumber) return 0
   assert.equal(bench.last('held').reason, 'root-announcing')
+  // What is told of the certificate in use is not when the one that waits came.
+  const { receivedAt = 0, lastSuccessAt = 0 } = bench.manager.entry(WEB) ?? {}
+  assert.ok(receivedAt < lastSuccessAt && lastSuccessAt <= start)
   await bench.clock.advance(bench.last('held').until - start)
   assert.notEqual(bench.served(WEB)?.serialNumber, serialNumber)
   return bench.clock.now() - start
