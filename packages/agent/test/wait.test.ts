@@ -27,7 +27,7 @@ test('a wait that begins before the agent ends when the agent serves', async () 
   assert.equal((await named.ended).code, 0, named.stderr)
   assert.deepEqual(JSON.parse(named.stdout), { socket, name: 'default' })
 
-  const unknown = await livery(['wait', '--socket', socket, '--name', `${WEB}2`, '--timeout', '600ms'], { cwd })
+  const unknown = await livery(['wait', '--socket', socket, '--name', `${WEB}2`, '--timeout', '2s'], { cwd })
   assert.equal(unknown.code, 1)
   assert.match(unknown.stderr, /run\/web\.sock does not serve "spiffe:.*web2" to uid \d+: .*Run: livery explain/)
   assert.equal(agent.child.exitCode, null)

@@ -40,7 +40,8 @@ export class IdentityProblems {
     if (isValid) this.#isServing = true
     // Nobody misses the certificate of one that leaves.
     if (hold === 'removed') return
-    if (secret && state !== 'idle' && secret.notAfter < (this.#soonestEnd ?? Number.POSITIVE_INFINITY)) this.#soonestEnd = secret.notAfter
+    if (secret && state !== 'idle' && secret.notAfter < (this.#soonestEnd ?? Number.POSITIVE_INFINITY))
+      this.#soonestEnd = secret.notAfter
     if (failingSince === undefined && lastSuccessAt !== undefined) this.#issuedAt.push(lastSuccessAt)
     for (const verdict of judge(entry, this.#moment)) {
       if (!isValid && !isMereWish(entry)) this.#isWanted = true
