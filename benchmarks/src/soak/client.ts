@@ -1,8 +1,9 @@
 /** The workloads of the soak, in a process of their own: a stream for each name, which stays open and looks at all that comes. */
-import * as grpc from '@grpc/grpc-js'
+import type * as grpc from '@grpc/grpc-js'
 import { nodeCertificateVerifier } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import { discoveryRequest, METHOD, readResponse } from './discovery-messages.ts'
+import { discoveryRequest, readResponse } from './discovery-messages.ts'
+import { connect, streamSecrets } from './secret-stream.ts'
 import { SecretWatch, type WatchReport } from './secret-watch.ts'
 
 export interface ClientOrder {
@@ -42,12 +43,8 @@ function openConnection({ socket, names, connections }: ClientOrder, index: numb
   })
 }
 
-function connect(socket: string): grpc.Client {
-  return new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 })
-}
-
 function openStream(client: grpc.Client, name: string, onSecret: () => void): void {
-  const stream = client.makeBidiStreamRequest(METHOD, same, same)
+  const stream = streamSecrets(client)
   stream.on('data', (bytes: Buffer) => {
     try {
       const { version, nonce, secrets } = readResponse(bytes)
@@ -61,8 +58,4 @@ function openStream(client: grpc.Client, name: string, onSecret: () => void): vo
   stream.on('error', error => watch.fail(`${name}: its stream ended: ${error.message}`))
   stream.on('end', () => watch.fail(`${name}: its stream was closed by the agent`))
   stream.write(discoveryRequest(name))
-}
-
-function same(bytes: Buffer): Buffer {
-  return bytes
 }

@@ -16,8 +16,6 @@ export interface ReceivedResponse {
   readonly secrets: readonly ReceivedSecret[]
 }
 
-export const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
-
 /** A DiscoveryRequest for one name: the first one of a stream, or with `answered` the ACK of a response. */
 export function discoveryRequest(
   name: string,

@@ -23,7 +23,7 @@ Runs the agent with a CA in another process and short-lived certificates, and lo
 with 1 if one was bad, late or missing, if renewals came in bursts, or if memory grew. Results go to results/soak.json in
 .cache/benchmarks, plots to plots/soak-*.svg there; with --attack to soak-attack.json and soak-attack-*.svg.
 
-  --identities <n>     identities, each with a stream of its own (default: 10000, with --attack 1000)
+  --identities <n>     identities, each with its own stream (default: 10000, with --attack 1000)
   --ttl <duration>     lifetime of a certificate (default: 60s)
   --minutes <n>        how long, once all have a certificate (default: 30)
   --connections <n>    connections that the streams are spread over (default: 100)

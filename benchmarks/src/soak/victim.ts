@@ -1,9 +1,9 @@
 /**
- * How long a workload waits for an answer on a stream that is open: asked every 50 ms, answer by answer. A process of its own:
- * the client stands still for tenths of a second while it verifies the secrets of thousands, and that is not the agent's time.
+ * Measures how long a workload waits for an answer on an open stream, every 50 ms. It is a separate process: the client stands
+ * still for tenths of a second while it verifies the secrets of thousands, and that is not the agent's time.
  */
-import * as grpc from '@grpc/grpc-js'
-import { discoveryRequest, METHOD, readResponse } from './discovery-messages.ts'
+import { discoveryRequest, readResponse } from './discovery-messages.ts'
+import { connect, streamSecrets } from './secret-stream.ts'
 
 export interface VictimOrder {
   readonly socket: string
@@ -21,12 +21,7 @@ const REPORT_EVERY_MS = 1_000
 
 process.once('disconnect', () => process.exit())
 process.once('message', ({ socket, name }: VictimOrder) => {
-  const client = new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure())
-  const stream = client.makeBidiStreamRequest(
-    METHOD,
-    (bytes: Buffer) => bytes,
-    (bytes: Buffer) => bytes,
-  )
+  const stream = streamSecrets(connect(socket))
   let times: number[] = []
   /** Times count from the first answer on. */
   let askedAt: number | undefined
