@@ -2,12 +2,11 @@
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RotationStatus } from '@livery/core'
 import { readDescriptorLimit } from '@livery/sds-server'
-import { Diagnosis, lookAtAll } from '../diagnosis/diagnosis.ts'
+import { diagnose } from '../diagnosis/diagnosis.ts'
 import { type Problem, READINESS_MODES, type ReadinessMode } from '../diagnosis/problem.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { readiness } from '../observe/readiness.ts'
 import { SharedWork } from '../observe/shared-work.ts'
-import { diagnose } from '../page/overview.ts'
 import { composeStreams, rejectionsOf } from '../page/stream-rows.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
@@ -188,8 +187,7 @@ async function ready({ readiness }: RouteContext, { query }: RouteRequest): Prom
 }
 
 async function lookAtReadiness(source: AdminSource, mode: ReadinessMode, turns: LoopTurns): Promise<Answer> {
-  const diagnosis = new Diagnosis(source)
-  await lookAtAll(source, turns, entry => diagnosis.look(entry))
+  const diagnosis = await diagnose(source, turns)
   const { ready, text: body } = readiness(diagnosis.serving(), mode, source.clock.now())
   return text(ready ? 200 : 503, body)
 }
@@ -206,7 +204,7 @@ export interface ProblemList {
 
 async function lookForProblems(source: AdminSource, turns: LoopTurns): Promise<Answer> {
   const streams = await composeStreams(source, turns)
-  const problems = await diagnose(source, rejectionsOf(streams), turns)
+  const problems = (await diagnose(source, turns)).all(rejectionsOf(streams))
   const openFiles = readDescriptorLimit()
   const list: ProblemList = { now: source.clock.now(), problems, ...(openFiles !== undefined && { openFiles }) }
   return json(200, list)

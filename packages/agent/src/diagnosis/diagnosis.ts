@@ -5,6 +5,7 @@ import { clockDifference } from './ca-clock.ts'
 import type { AgentSource, Rejection } from './facts.ts'
 import { IdentityProblems } from './identity-problems.ts'
 import type { Moment } from './identity-verdict.ts'
+import { NewestCertificate } from './newest-certificate.ts'
 import { inOrder, type Problem } from './problem.ts'
 import { trustProblems } from './trust-problems.ts'
 
@@ -16,7 +17,7 @@ export function momentOf({ clock, schedule }: Pick<AgentSource, 'clock' | 'sched
 export class Diagnosis {
   readonly #source: AgentSource
   readonly #identities: IdentityProblems
-  #newest: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
+  readonly #newest = new NewestCertificate()
 
   constructor(source: AgentSource) {
     this.#source = source
@@ -25,9 +26,7 @@ export class Diagnosis {
 
   look(entry: IdentityEntry): void {
     this.#identities.look(entry)
-    const { secret, receivedAt } = entry
-    if (secret && receivedAt !== undefined && receivedAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
-      this.#newest = { at: receivedAt, notBefore: secret.notBefore, notAfter: secret.notAfter }
+    this.#newest.look(entry)
   }
 
   /** What bears on readiness: cheap enough for each probe. */
@@ -38,7 +37,7 @@ export class Diagnosis {
   /** All of it. */
   all(rejections: readonly Rejection[]): readonly Problem[] {
     const { requestedTtlMs } = this.#source
-    const newest = this.#newest
+    const newest = this.#newest.found
     const clock =
       newest && requestedTtlMs !== undefined
         ? clockDifference(newest, { at: newest.at, ttlMs: requestedTtlMs })
@@ -51,20 +50,27 @@ export class Diagnosis {
   }
 }
 
+/** By one look at every identity. */
+export async function diagnose(source: AgentSource & IdentityList, turns: Turns): Promise<Diagnosis> {
+  const diagnosis = new Diagnosis(source)
+  await lookAtAll(source, turns, entry => diagnosis.look(entry))
+  return diagnosis
+}
+
 const IDENTITIES_IN_A_STEP = 64
 
 /** Looks at every identity, each as it is when its turn comes; `turns` leaves some to other work in between. */
-export async function lookAtAll(
-  list: IdentityList,
-  turns: { next(): Promise<void> },
-  look: (entry: IdentityEntry) => void,
-): Promise<void> {
+export async function lookAtAll(list: IdentityList, turns: Turns, look: (entry: IdentityEntry) => void): Promise<void> {
   let looked = 0
   for (const identity of [...list.identities()]) {
     const entry = list.entry(identity)
     if (entry) look(entry)
     if (++looked % IDENTITIES_IN_A_STEP === 0) await turns.next()
   }
+}
+
+interface Turns {
+  next(): Promise<void>
 }
 
 export interface IdentityList {

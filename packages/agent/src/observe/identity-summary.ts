@@ -10,6 +10,7 @@ import {
 import { type IdentityList, lookAtAll } from '../diagnosis/diagnosis.ts'
 import { failureCause, isAbsence, lifeLeft, type Moment } from '../diagnosis/identity-verdict.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
+import { NewestCertificate } from '../diagnosis/newest-certificate.ts'
 import type { LoopTurns } from './loop-turns.ts'
 
 /** An identity with series of its own. */
@@ -42,7 +43,7 @@ export class IdentitySummary {
   readonly #moment: Moment
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
-  #newest: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
+  readonly #newest = new NewestCertificate()
   /** While they are few. */
   readonly #served: OwnSeries[] = []
   readonly #leastLeft = new Lowest<OwnSeries>(LEAST_LEFT)
@@ -52,13 +53,13 @@ export class IdentitySummary {
   }
 
   add(entry: IdentityEntry): void {
-    const { identity, state, secret, receivedAt } = entry
+    const { identity, state, secret } = entry
     const { now } = this.#moment
     increase(this.states, state)
     const code = failureCode(entry, this.#moment)
     if (code) increase(this.failing, code)
     if (!secret) return
-    const { notAfter, notBefore } = secret
+    const { notAfter } = secret
     this.remaining.push(Math.max(0, notAfter - now) / 1000)
     // Not the entry: it would hold the certificate until the next scrape.
     const own = { identity, notAfter }
@@ -67,8 +68,7 @@ export class IdentitySummary {
     if (this.#earliestEnd === undefined || notAfter < this.#earliestEnd) this.#earliestEnd = notAfter
     const part = lifeLeft(entry, now)
     if (this.#leastRemaining === undefined || part < this.#leastRemaining) this.#leastRemaining = part
-    if (receivedAt !== undefined && receivedAt > (this.#newest?.at ?? Number.NEGATIVE_INFINITY))
-      this.#newest = { at: receivedAt, notBefore, notAfter }
+    this.#newest.look(entry)
   }
 
   /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */
@@ -81,14 +81,15 @@ export class IdentitySummary {
     return this.#leastRemaining
   }
 
-  /** The certificate that came last, and when; milliseconds since the epoch. */
-  get newest(): { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined {
-    return this.#newest
+  /** When the newest certificate in use came, milliseconds since the epoch. */
+  get lastIssuedAt(): number | undefined {
+    return this.#newest.found?.at
   }
 
   /** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. Milliseconds. */
   get caClockAhead(): number | undefined {
-    return this.#newest && this.#newest.notBefore - this.#newest.at
+    const { found } = this.#newest
+    return found && found.notBefore - found.at
   }
 
   /** Those with a certificate: all, or beyond 1,000 of them the 100 with the least life left. */

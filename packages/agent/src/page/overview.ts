@@ -3,7 +3,7 @@ import type { IdentityEntry } from '@livery/core'
 import { Diagnosis, lookAtAll, momentOf } from '../diagnosis/diagnosis.ts'
 import type { Rejection } from '../diagnosis/facts.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
-import { isUnready, type Problem } from '../diagnosis/problem.ts'
+import { isUnready } from '../diagnosis/problem.ts'
 import { IdentitySummary } from '../observe/identity-summary.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
@@ -58,17 +58,6 @@ export async function composeOverview(
   }
 }
 
-/** All that is wrong, by one look at every identity. */
-export async function diagnose(
-  source: PageSource,
-  rejections: readonly Rejection[],
-  turns: LoopTurns,
-): Promise<readonly Problem[]> {
-  const diagnosis = new Diagnosis(source)
-  await lookAtAll(source, turns, entry => diagnosis.look(entry))
-  return diagnosis.all(rejections)
-}
-
 /** The newest failure of the identities that are held. */
 class NewestFailure {
   #failed: IdentityEntry | undefined
@@ -121,15 +110,14 @@ async function busiestCallers(source: PageSource, turns: LoopTurns) {
 function caRow(source: PageSource, summary: IdentitySummary, newest: NewestFailure): PageCA {
   const { queued, inFlight, window, pause } = source.schedule()
   const { error } = newest
-  const { caClockAhead } = summary
-  const issuedAt = summary.newest?.at
+  const { caClockAhead, lastIssuedAt } = summary
   return {
     plugin: source.caPlugin,
     inFlight,
     window,
     queued,
     ...(pause && { pause: { reason: pause.reason, ...(pause.until !== undefined && { until: pause.until }) } }),
-    ...(issuedAt !== undefined && { lastIssuedAt: issuedAt }),
+    ...(lastIssuedAt !== undefined && { lastIssuedAt }),
     ...(error && { lastError: error }),
     ...(caClockAhead !== undefined && { clockAheadMs: caClockAhead }),
   }
