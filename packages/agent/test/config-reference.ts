@@ -116,7 +116,7 @@ async function caSections(): Promise<string[]> {
     if (hasKeys) sources.push(section(3, title, [optionTable(withoutKnown(options, known), 'ca.credentials')]))
     for (const option of Object.values(options)) known.set(option, title)
   }
-  const intro = `Who signs; required. These keys are the agent's own; the others are those of the plugin. \`user\` is for a plugin from a module:
+  const intro = `Who signs; required. The agent defines these keys, the plugin the others. \`user\` is for a plugin from a module:
 [CA plugins](../packages/agent/README.md#ca-plugins).`
   const credentials =
     'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'

@@ -17,7 +17,7 @@ async function refused(text: string): Promise<ConfigError> {
 
 type Case = readonly [text: string, place: string]
 
-/** By a part of the minimal file: what replaces it, or follows it after a comma, and the line and the key that are refused. The empty part is the end. */
+/** Cases by the part of the minimal file that they replace, or follow after a comma, each with the refused line and key. The empty part is the end. */
 const REFUSALS: Readonly<Record<string, readonly Case[]>> = {
   '': [
     ['ttl: 24', '4 ttl'],

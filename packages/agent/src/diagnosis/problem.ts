@@ -9,7 +9,7 @@ export const READINESS_MODES = ['sockets', 'default', 'strict'] as const
 export type ReadinessMode = (typeof READINESS_MODES)[number]
 
 export interface Problem {
-  /** For programs: of identities the `IdentityCause`. */
+  /** For programs; an `IdentityCause` if identities are affected. */
   readonly code: string
   /** `critical`: something is broken, or breaks soon. `pending`: it is on its way, and nobody has to do anything. */
   readonly severity: 'critical' | 'warning' | 'pending'
@@ -18,7 +18,7 @@ export interface Problem {
   readonly what: string
   /** When the first certificate ends that it concerns. */
   readonly ends?: number
-  /** In the words of the newest failure, where it has some. */
+  /** Why: the text of the newest failure, if there is one. */
   readonly reason: string
   readonly remedy: string
   /** To run on the node. */

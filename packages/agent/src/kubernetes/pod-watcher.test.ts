@@ -142,7 +142,7 @@ test('a list heals what a watch has lost after half an hour and a part of it, th
   server.delete(podResource({ name: 'pod-000' }))
   server.losesEvents = false
   const lists = () => server.calls.filter(({ verb }) => verb === 'list').length
-  // Of the half that it may be later, random has 0.4: the list comes after 36 minutes.
+  // The list comes after 36 minutes: random adds 0.4 of the half by which it may be late.
   for (let bookmark = 1; bookmark <= 35; bookmark++) {
     await clock.advance(61_000)
     server.bookmark()

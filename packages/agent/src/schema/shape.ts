@@ -6,12 +6,12 @@ export interface Shape extends Schema<unknown> {
   /** The schema of `input`, or of any value. */
   readonly getter?: (input: unknown) => Shape
   readonly wrapped?: Shape
-  /** Of a mapping. */
+  /** The keys of a mapping. */
   readonly entries?: Readonly<Record<string, Shape>>
-  /** Of a list. */
+  /** The elements of a list. */
   readonly item?: Shape
   readonly items?: readonly Shape[]
-  /** Of names and their values. */
+  /** The values of a mapping whose names are free. */
   readonly value?: Shape
   readonly facts?: KeyFacts
   readonly makeAbsolute?: MakeAbsolute
