@@ -69,7 +69,7 @@ const limits = section('bounds of what callers make the agent hold', {
   }),
 })
 
-/** Of every UNIX socket. */
+/** The keys that every UNIX socket has. */
 export const socketOwner = {
   owner: v.optional(
     key("its owner; without it, the agent's user. To give a socket away takes root", account('/etc/passwd')),

@@ -14,7 +14,7 @@ export const TLS_KEYS = {
   },
 } as const satisfies PluginOptions
 
-/** In place of the form of the same keys above. */
+/** Forms that replace those of the same keys above. */
 export const TLS_FORMS = { rootCert }
 
 export const PLUGIN_KEY = {
