@@ -129,7 +129,7 @@ export type {
   RootStatus,
   RotationPhase,
   RotationStatus,
-} from './trust/rotation-control.ts'
+} from './trust/rotation-status.ts'
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle, type SpiffeBundle } from './trust/spiffe-bundle.ts'
 export { TrustFile, type TrustFileOptions } from './trust/trust-file.ts'
