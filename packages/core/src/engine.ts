@@ -10,9 +10,9 @@ import type { Policy } from './decide/turn.ts'
 import { nextWake } from './decide/wake.ts'
 import { type FetchOptions, fetch } from './fetch/fetch.ts'
 import { restore } from './fetch/restore.ts'
-import type { SecretItem } from './identity/secret-item.ts'
-import { type Listener, notify, type Subscribers, Subscription } from './identity/subscribers.ts'
 import type { CARootList } from './listing/ca-root-list.ts'
+import type { SecretItem } from './secrets/secret-item.ts'
+import { type Listener, notify, type Subscribers, Subscription } from './secrets/subscribers.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import { type Identity, type Request, usable } from './state/identity.ts'
 import type { State } from './state/state.ts'
@@ -42,7 +42,7 @@ export class Engine implements AsyncDisposable {
   readonly #options: EngineOptions
   readonly #clock: Clock
   readonly #events: Event[] = []
-  readonly #actions: Action[] = []
+  #actions: Action[] = []
   #isDeciding = false
   #isPerforming = false
   #timer: { readonly at: number; readonly end: Disposable } | undefined
@@ -66,7 +66,11 @@ export class Engine implements AsyncDisposable {
     if (this.#isPerforming) return
     this.#isPerforming = true
     try {
-      for (let action = this.#actions.shift(); action; action = this.#actions.shift()) this.#perform(action)
+      while (this.#actions.length > 0) {
+        const actions = this.#actions
+        this.#actions = []
+        for (const action of actions) this.#perform(action)
+      }
     } finally {
       this.#isPerforming = false
     }
@@ -112,7 +116,8 @@ export class Engine implements AsyncDisposable {
     this.#isDeciding = true
     try {
       for (let event = this.#events.shift(); event; event = this.#events.shift())
-        this.#actions.push(...decide(this.state, event, this.#clock.now(), this.#options.policy))
+        for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy))
+          this.#actions.push(action)
     } finally {
       this.#isDeciding = false
     }

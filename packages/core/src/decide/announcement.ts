@@ -1,7 +1,7 @@
 /** A new root is announced to all clients first, and only then leaves under it are served; an operator can stop it in its phase. */
 
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { BundleReceipt } from '../trust/bundle-receipts.ts'
 import type { HeldRoot } from '../trust/held-roots.ts'
 import type { RootAction } from '../trust/rotation-status.ts'

@@ -1,7 +1,7 @@
 /** The listeners of trust bundles: which of them a change concerns, and the version that each of them gets. */
 
-import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
-import { notify, type Subscribers, Subscription } from '../identity/subscribers.ts'
+import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
+import { notify, type Subscribers, Subscription } from '../secrets/subscribers.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { TrustBundle } from './trust-bundle.ts'
 

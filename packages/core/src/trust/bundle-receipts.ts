@@ -1,7 +1,7 @@
 /** The versions of every trust bundle on every live stream: the version that it accepted, and the one that it rejected since. */
 
-import type { Receipts, StreamReceipts } from '../identity/receipts.ts'
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { Receipts, StreamReceipts } from '../secrets/receipts.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 
 /** One stream and one bundle. */
 export interface BundleReceipt {

@@ -1,7 +1,7 @@
 /** The trust bundles that are held, one per trust domain and those of single identities: who sees which. */
 
 import type { Root } from '../contract/trust-anchor.ts'
-import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
+import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { allBundlesSecret } from './all-bundles.ts'
 import type { OfferedRoots } from './offered-roots.ts'

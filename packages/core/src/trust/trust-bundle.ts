@@ -1,7 +1,7 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
 
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type StoredRoot, type TrustAnchor } from '../contract/trust-anchor.ts'
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { bundleSecret } from './bundle-secret.ts'
 import {
