@@ -67,7 +67,7 @@ export async function createCitadel(
       credentials,
       ...(Object.keys(connection).length > 0 && { tls: connectionTls({ ...connection, log: context.log }) }),
     },
-    { impersonate: false, timeout: 10_000, ...config },
+    { impersonate: false, ...config },
   )
 }
 

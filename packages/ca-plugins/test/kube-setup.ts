@@ -83,7 +83,6 @@ export function kubernetesCsrConfig(config: Partial<KubernetesCsrConfig>): Kuber
   return {
     signerName: SIGNER,
     usages: ['digital signature', 'server auth', 'client auth'],
-    approvalTimeout: 900_000,
     ...roots,
     ...config,
   }
