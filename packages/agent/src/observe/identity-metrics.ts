@@ -78,6 +78,12 @@ export class IdentityMetrics {
         read: () => inSeconds(this.#summary.earliestEnd),
       },
       {
+        name: 'livery_certificates_late',
+        help: 'Certificates with less than a quarter of their life left that were not renewed as planned (warning), or less than a tenth (critical), as the page and livery doctor report them.',
+        labels: ['severity'],
+        read: () => samplesOf(this.#summary.late),
+      },
+      {
         name: 'livery_certificates_least_remaining_ratio',
         help: 'The least part of its life since it came that a served certificate has left, from 1 to 0; absent while there are none.',
         read: () => this.#summary.leastRemaining,
