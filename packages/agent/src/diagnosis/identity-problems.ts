@@ -114,7 +114,7 @@ export class IdentityProblems {
   }
 
   #failing(cause: string, group: Group, affected: readonly Affected[]) {
-    const issuedToOthers = this.#issuedAt.filter(at => at >= group.lastSince - TOGETHER_MS).length
+    const issuedToOthers = this.#issuedAt.filter(at => at >= group.refusedFrom).length
     const isSilent = cause === 'no-answer'
     return {
       what: `${group.effects(affected)}${isSilent ? '' : ` (${cause})`}${has(affected, 'expired') ? ': new connections fail' : ''}`,
@@ -152,8 +152,8 @@ class Group {
   /** Of the worst of them. */
   severity: Severity = 'pending'
   isLate = false
-  /** When the last of them began to fail. */
-  lastSince = 0
+  /** From when on an identity that the CA issues to shows that it refuses only these. */
+  refusedFrom = 0
   #since = Number.POSITIVE_INFINITY
   readonly #buckets = new Map<string, { readonly verdict: Verdict; readonly lowest: Lowest<Judged> }>()
   /** The one whose certificate ends first. */
@@ -163,13 +163,16 @@ class Group {
   #before = { count: 0, at: 0, text: '' }
 
   add(entry: IdentityEntry, verdict: Verdict): void {
-    const { secret, failingSince, addedAt, lastFailure } = entry
+    const { secret, failingSince, addedAt, lastFailure, lastSuccessAt } = entry
     const { effect, unready, reason, cause, severity, late } = verdict
     this.count++
     // The pre-flight does not say since when.
     const begun = cause === 'clients-refuse' ? undefined : failingSince
     this.#since = Math.min(this.#since, begun ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
-    this.lastSince = Math.max(this.lastSince, failingSince ?? 0)
+    // For a renewal an earlier success proves nothing: the token of all may have ended since.
+    const since = failingSince ?? 0
+    const from = lastSuccessAt === undefined ? Math.max(addedAt, since - TOGETHER_MS) : since
+    this.refusedFrom = Math.max(this.refusedFrom, from)
     if (!this.#worst || (secret?.notAfter ?? 0) < (this.#worst.secret?.notAfter ?? 0)) this.#worst = entry
     if (bySeverity(severity, this.severity) < 0) this.severity = severity
     if (late) this.isLate = true
