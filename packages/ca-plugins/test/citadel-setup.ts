@@ -18,13 +18,13 @@ export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 
 /** The plugin's keys, and those under `ca:` that the agent keeps for itself. */
-export interface CitadelSettings extends Partial<CitadelConfig> {
+interface CitadelSettings extends Partial<CitadelConfig> {
   readonly rootCert?: string
   readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
   readonly tokenFile?: string
 }
 
-export interface CitadelSetup {
+interface CitadelSetup {
   readonly server: FaultyCaServer
   readonly client: CAClient
   readonly clock: FakeClock

@@ -4,7 +4,7 @@ import type { Effect, ReadinessMode, Severity } from './problem.ts'
 import { remainingLife } from './remaining-life.ts'
 
 /** Why identities fail: the CA as a whole is down, a failure's code, or that with `local` before it for a cause on this node. */
-export type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
+type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
 
 /** `first-certificate` is on the way; `late`: a renewal without a failure; `clients-refuse`: by the pre-flight. */
 export type IdentityCause = FailureCause | 'first-certificate' | 'no-answer' | 'late' | 'clients-refuse'

@@ -6,7 +6,7 @@ import { IdentitySummary, type OwnSeries, summarize } from './identity-summary.t
 import type { LoopTurns } from './loop-turns.ts'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
-export interface IdentitySource extends IdentityList {
+interface IdentitySource extends IdentityList {
   bundles(): readonly BundleEntry[]
   rotations(): readonly RotationStatus[]
   schedule(): Pick<ScheduleStatus, 'downSince'>

@@ -14,7 +14,7 @@ import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 
-export interface FileSecretsParts {
+interface FileSecretsParts {
   readonly clock: Clock
   readonly vault: KeyVault
   readonly logger: Logger

@@ -17,7 +17,7 @@ import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'
 import { FailoverRoots } from './failover-roots.ts'
 import { memberTicket } from './member-ticket.ts'
 
-export interface FailoverOptions {
+interface FailoverOptions {
   /** In the order of preference. */
   readonly members: readonly CAMember[]
   readonly clock: Clock

@@ -10,7 +10,7 @@ import type { SigningRequestApi } from './signing-request-api.ts'
 /** How long a request is waited for before it is reported as overdue. */
 const APPROVAL_TIMEOUT_MS = 15 * 60_000
 
-export interface ApprovalOptions {
+interface ApprovalOptions {
   readonly api: SigningRequestApi
   readonly clock: Clock
   /** In [0, 1). */

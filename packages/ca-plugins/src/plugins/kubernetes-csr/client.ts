@@ -20,7 +20,7 @@ import { formatNote, parseNote } from './pending-note.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
 
-export interface KubernetesCsrParts {
+interface KubernetesCsrParts {
   readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages'>
   readonly clock: Clock
   /** In [0, 1). */

@@ -6,7 +6,7 @@ import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
 import type { VaultConfig } from './config.ts'
 import { errorOfAnswer } from './errors.ts'
 
-export interface VaultCall {
+interface VaultCall {
   /** After "Cannot": `get a certificate for … from …`. */
   readonly action: string
   readonly method?: 'GET' | 'POST'
