@@ -13,10 +13,7 @@ export function LifeBar({ identity }: { readonly identity: PageIdentity }) {
     <span class={`life life-${severity}`} role="img" aria-label={describeLife(life, identity)}>
       <span class="life-left" style={{ left: percent(1 - life.left) }} />
       {isPlanned ? (
-        <span
-          class="life-renewal"
-          style={{ left: percent((renewAt - life.notBefore) / (life.notAfter - life.notBefore)) }}
-        />
+        <span class="life-renewal" style={{ left: percent(1 - (lifeOf(identity, renewAt)?.left ?? 0)) }} />
       ) : null}
     </span>
   )

@@ -3,7 +3,6 @@ import { remainingLife } from '../../../agent/src/diagnosis/remaining-life.ts'
 import type { PageIdentity } from '../../../agent/src/page/state.ts'
 
 export interface Life {
-  readonly notBefore: number
   readonly notAfter: number
   /** Of its life since it came, 1 to 0. */
   readonly left: number
@@ -15,5 +14,5 @@ export function lifeOf({ notBefore, notAfter, issuedAt }: PageIdentity, now: num
   if (notBefore === undefined || notAfter === undefined) return undefined
   const leftMs = Math.max(0, notAfter - now)
   const left = remainingLife({ notBefore, notAfter }, issuedAt, now)
-  return { notBefore, notAfter, left, leftMs }
+  return { notAfter, left, leftMs }
 }
