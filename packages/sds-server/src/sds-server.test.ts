@@ -8,9 +8,10 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { Events, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { TemporaryFolder } from '@livery/test-support'
 import { MemorySource } from '../test/memory-source.ts'
 import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/processes.ts'
-import { API, isListening, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
+import { API, isListening, startServer, WEB } from '../test/running-server.ts'
 import { namesOf, SdsClient } from '../test/sds-client.ts'
 import type { SdsEvent } from './events/sds-event.ts'
 import { createSdsServer } from './sds-server.ts'
@@ -20,7 +21,7 @@ import { SdsServerError } from './socket/sds-server-error.ts'
 const UNAVAILABLE = 14
 
 test('several sockets serve what each of them allows', async () => {
-  await using directory = await temporaryDirectory()
+  using directory = new TemporaryFolder()
   const source = await MemorySource.create(WEB, API)
   const [web, api] = [join(directory.path, 'web.sock'), join(directory.path, 'api.sock')]
   const sockets = [
@@ -49,7 +50,7 @@ for (const [what, config, message] of [
   ],
 ] as const) {
   test(`${what} is refused before anything is on the disk`, async () => {
-    await using directory = await temporaryDirectory()
+    using directory = new TemporaryFolder()
     const source = await MemorySource.create()
     const sockets: SocketConfig[] = [{ path: join(directory.path, 'sds.sock'), ...config }]
     await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), error => {
@@ -80,7 +81,7 @@ test('one path for two sockets, or one name for two meanings, is refused', async
 })
 
 test('if one socket cannot be opened, none is left', async () => {
-  await using directory = await temporaryDirectory()
+  using directory = new TemporaryFolder()
   const source = await MemorySource.create()
   const sockets = [{ path: join(directory.path, 'good.sock') }, { path: join(directory.path, 'x'.repeat(120)) }]
   await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), { code: 'path-too-long' })
@@ -88,7 +89,7 @@ test('if one socket cannot be opened, none is left', async () => {
 })
 
 test("core's SecretManager is a source: an identity is issued on demand, renewed, and recorded", async () => {
-  await using directory = await temporaryDirectory()
+  using directory = new TemporaryFolder()
   const clock = new FakeClock()
   await using ca = await TestCA.create(clock)
   await using manager = new SecretManager({

@@ -17,8 +17,12 @@ export class TemporaryFolder implements Disposable {
   }
 }
 
-/** `t` is the test, or `{ after }` of node:test for a folder that all tests of a file share. */
-export function temporaryFolder(t: { after(remove: () => void): void }): string {
+/** A test, or `{ after }` of node:test for what all tests of a file share. */
+export interface TestEnd {
+  after(remove: () => void): void
+}
+
+export function temporaryFolder(t: TestEnd): string {
   const folder = new TemporaryFolder()
   t.after(() => folder[Symbol.dispose]())
   return folder.path

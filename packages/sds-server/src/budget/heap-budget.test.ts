@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
+import { TemporaryFolder } from '@livery/test-support'
 import { Attacked } from '../../test/attacked-process.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
-import { temporaryDirectory, WEB } from '../../test/running-server.ts'
+import { WEB } from '../../test/running-server.ts'
 
 const CONNECTIONS = 50
 const STREAMS_EACH = 100
@@ -29,7 +30,7 @@ async function holdStreams(path: string): Promise<Disposable> {
 }
 
 test('5,000 streams are served with a heap of 64 MB, and after SIGKILL the next process takes the socket and serves them', async () => {
-  await using directory = await temporaryDirectory()
+  using directory = new TemporaryFolder()
   for (const life of ['first', 'second']) {
     await using server = await Attacked.start(directory.path, {}, [HEAP_LIMIT])
     using _streams = await Promise.race([holdStreams(server.path), server.ended()])

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isListening, startServer, temporaryDirectory } from '../../test/running-server.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { isListening, startServer } from '../../test/running-server.ts'
 import { descriptorShortage, parseDescriptorLimit, readDescriptorLimit } from './descriptor-limit.ts'
 
 const LIMITS = `Limit                     Soft Limit           Hard Limit           Units
@@ -28,7 +29,7 @@ test('a server whose limits the process cannot reach says so once for each highe
   skip: readDescriptorLimit() === undefined && 'needs /proc and a limit of open files',
 }, async () => {
   const available = readDescriptorLimit() ?? 0
-  await using directory = await temporaryDirectory()
+  using directory = new TemporaryFolder()
   await using running = await startServer({ limits: { connections: available } })
   const reported = () => running.events.filter(event => event.kind === 'few-descriptors')
   assert.equal(reported().length, 1)

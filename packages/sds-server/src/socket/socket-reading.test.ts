@@ -4,16 +4,15 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { temporaryDirectory } from '../../test/running-server.ts'
+import { listening, TemporaryFolder } from '@livery/test-support'
 import { startReading, stopReading } from './socket-reading.ts'
 
 const TURNS = 20
 
 test('bytes wait while a socket is not read, and for ever once it is destroyed, also before its end', async () => {
-  await using directory = await temporaryDirectory()
+  using directory = new TemporaryFolder()
   const path = join(directory.path, 'a.sock')
-  const server = createServer().listen(path)
-  await once(server, 'listening')
+  const server = await listening(createServer(), path)
   const client = connect(path)
   client.on('error', () => {})
   const [socket]: Socket[] = await once(server, 'connection')
