@@ -6,9 +6,10 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock, makeIssuer } from '@livery/core/testing'
+import { TemporaryFolder } from '@livery/test-support'
 import type { Finding } from '../src/doctor/finding.ts'
 import { startIstioCa } from './istio-ca.ts'
-import { LiveryProcess, livery, makeDirectory, type ProcessOptions } from './livery-process.ts'
+import { LiveryProcess, livery, type ProcessOptions } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const EMBEDDED = { ca: { plugin: 'embedded', directory: 'ca' } }
@@ -56,7 +57,7 @@ async function doctor(
 }
 
 test('of an agent that serves nothing is wrong; exit 0', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
   await using agent = await startAgent(cwd)
@@ -79,7 +80,7 @@ test('of an agent that serves nothing is wrong; exit 0', async () => {
 })
 
 test('a folder in which others can replace the socket, and a socket of another mode', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, EMBEDDED)
   await using agent = await startAgent(cwd)
@@ -100,7 +101,7 @@ test('a folder in which others can replace the socket, and a socket of another m
 })
 
 test('an agent that does not run, and a folder of keys that others can look into', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
   await mkdir(join(cwd, 'store'))
@@ -146,7 +147,7 @@ async function startTokenCA(cwd: string, token: string): Promise<TestedCA> {
 }
 
 test('a token of the wrong audience, then one that has expired, then a good one; none is ever printed', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const accepted = tokenFor('istio-ca')
   await using server = await startTokenCA(cwd, accepted)
@@ -184,7 +185,7 @@ test('a token of the wrong audience, then one that has expired, then a good one;
 })
 
 test('a token whose dates no clock can have is one that only the CA can read', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const root = await makeIssuer('CN=root', Date.now())
   await writeFile(join(cwd, 'root.pem'), root.pem)
@@ -199,7 +200,7 @@ test('a token whose dates no clock can have is one that only the CA can read', a
 })
 
 test('a CA that is down, and a root that cannot be read', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const root = await makeIssuer('CN=root', Date.now())
   await writeFile(join(cwd, 'root.pem'), root.pem)
@@ -224,7 +225,7 @@ for (const [minutes, expected] of [
   [1.5, /^the clocks of this node and of the CA differ by (at least )?(8\d|9\d) seconds: the CA's is ahead$/],
 ] as const)
   test(`a clock that differs from the CA's by ${-minutes} minutes, as its answer shows`, async () => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     const cwd = directory.path
     await using server = await startIstioCa(new FakeClock(Date.now() + minutes * 60_000), WEB)
     await writeFile(join(cwd, 'root.pem'), server.root)
@@ -243,7 +244,7 @@ function without(tool: string, ...args: readonly string[]): string | false {
 }
 
 test('an agent that may open too few files', { skip: without('prlimit', '--nofile=600:600', 'true') }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, EMBEDDED)
   await using agent = await startAgent(cwd, ['prlimit', '--nofile=600:600'])
@@ -262,7 +263,7 @@ const withFullDisk = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '
 test('a store on a full disk', {
   skip: without('unshare', '--user', '--map-root-user', '--mount', 'true'),
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
   const found = await doctor(cwd, { launcher: withFullDisk })
@@ -276,7 +277,7 @@ const WITHOUT_WATCHES = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "
 const launcher = ['unshare', '--user', '--map-root-user', 'sh', '-c', WITHOUT_WATCHES, 'sh']
 
 test('a user that may watch no folder', { skip: without('unshare', ...launcher.slice(1), 'true') }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, EMBEDDED)
   const found = await doctor(cwd, { launcher })
@@ -286,7 +287,7 @@ test('a user that may watch no folder', { skip: without('unshare', ...launcher.s
 })
 
 test('a pipe in the place of the roots of the CA is a finding, and is not waited for', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   assert.equal(spawnSync('mkfifo', [join(cwd, 'root.pem')]).status, 0)
   await configure(cwd, { ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'root.pem' } })

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { TemporaryFolder } from '@livery/test-support'
 import type { Compared } from '../src/commands/diff.ts'
-import { makeFolder, noEnvoy, Pair, startAgent } from './envoy-bench.ts'
+import { noEnvoy, Pair, startAgent } from './envoy-bench.ts'
 import { livery } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -24,8 +25,8 @@ for (const delta of [false, true])
   test(`what an Envoy has over ${delta ? 'Delta' : 'state of the world'} is compared with its agent, and with another one`, {
     skip: noEnvoy,
   }, async () => {
-    await using folder = await makeFolder()
-    await using other = await makeFolder()
+    using folder = new TemporaryFolder()
+    using other = new TemporaryFolder()
     await using agent = await startAgent(folder.path, workloads())
     const sockets = { web: join(folder.path, 'run/web.sock'), api: join(folder.path, 'run/api.sock') }
     await using pair = await Pair.start(folder.path, sockets, { delta })
@@ -63,7 +64,7 @@ for (const delta of [false, true])
   })
 
 test('an Envoy that waits for its secrets, and a program that is no Envoy', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await using agent = await startAgent(folder.path, workloads())
   const nowhere = join(folder.path, 'run/nobody.sock')
   await using pair = await Pair.start(folder.path, { web: nowhere, api: nowhere })

@@ -6,8 +6,8 @@ import { test } from 'node:test'
 import { type SpiffeId, SystemClock } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { Envoy, get, makeFolder, noEnvoy, type Tree, until } from './envoy-bench.ts'
+import { freePort, listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { Envoy, get, noEnvoy, type Tree, until } from './envoy-bench.ts'
 
 const identity: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const skip = noEnvoy || (nativeCertificateVerifier ? false : 'without the addon nobody asks for the verdict')
@@ -15,11 +15,9 @@ const skip = noEnvoy || (nativeCertificateVerifier ? false : 'without the addon 
 /** A server with this certificate, until it is disposed. */
 async function serve({ chain, key }: IssuedPair): Promise<{ readonly port: number } & Disposable> {
   const server = createServer({ cert: chain.join(''), key }, (_, response) => response.end('hello'))
-  await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening))
-  const bound = server.address()
-  assert.ok(bound !== null && typeof bound === 'object')
+  await listening(server)
   return {
-    port: bound.port,
+    port: portOf(server),
     [Symbol.dispose]() {
       server.close()
       server.closeAllConnections()
@@ -77,7 +75,7 @@ function verdicts({ chain, key }: IssuedPair, bundles: readonly Bundle[]): reado
 test('Envoy takes what the addon says it takes, and refuses two roots of one name in one of their orders', {
   skip,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   using clock = new SystemClock()
   const [issuer, namesake] = [await PairIssuer.create(clock), await PairIssuer.create(clock)]
   const pair = await issuer.issue(identity)

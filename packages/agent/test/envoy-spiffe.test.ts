@@ -3,15 +3,16 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
+import { TemporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../ca-plugins/test/spire-process.ts'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
-import { makeFolder, noEnvoy, until } from './envoy-bench.ts'
+import { noEnvoy, until } from './envoy-bench.ts'
 import { API, rotateUnderTraffic, WEB } from './envoy-rotation.ts'
 
 test('two Envoys do mutual TLS with identities that a Workload API pushes, through a break and a new root, and no request fails', {
   skip: noEnvoy,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
   await using server = await WorkloadApiStandIn.start(join(folder.path, 'workload.sock'))
@@ -43,7 +44,7 @@ test('two Envoys do mutual TLS with identities that a Workload API pushes, throu
 test('two Envoys do mutual TLS with identities of a real SPIRE, through a new root, and no request fails', {
   skip: noEnvoy || noSpire,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await using spire = await Spire.start(folder.path)
   for (const identity of [WEB, API]) await spire.register(identity, 12)
   await rotateUnderTraffic({

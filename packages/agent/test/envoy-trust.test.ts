@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { mkdir, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { deployed, Envoy, get, makeFolder, noEnvoy, startAgent, type Tree, until } from './envoy-bench.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
+import { deployed, Envoy, get, noEnvoy, startAgent, type Tree, until } from './envoy-bench.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { revoke } from './revocation-list.ts'
 
@@ -33,7 +33,7 @@ function renamed(config: Tree, names: Readonly<Record<string, string>>): Tree {
 test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', {
   skip: noEnvoy,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await using _ours = await agentOf(folder.path, OURS, THEIRS)
   await using _theirs = await agentOf(folder.path, THEIRS, OURS)
   const ports = new Map<number, number>()
@@ -74,7 +74,7 @@ test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', 
 test('an Envoy of another trust domain whose serial number is in the list of that one is refused, with ALL', {
   skip: noEnvoy,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const theirs = join(folder.path, THEIRS)
   await using ours = await agentOf(folder.path, OURS, THEIRS, { crl: join(theirs, 'crl.pem') })
   await using _theirs = await agentOf(folder.path, THEIRS, OURS)
@@ -107,7 +107,7 @@ for (const roots of ['ROOTCA', 'ALL'])
   test(`an Envoy whose serial number is in the revocation list is refused until it has another certificate, with ${roots}`, {
     skip: noEnvoy,
   }, async () => {
-    await using folder = await makeFolder()
+    using folder = new TemporaryFolder()
     const { path } = folder
     const names = ['api', 'web', 'other'] as const
     const identities = names.map(name => ({
@@ -166,7 +166,7 @@ for (const roots of ['ROOTCA', 'ALL'])
 test('an Envoy refuses a peer of another SPIFFE ID than its own configuration names beside the roots', {
   skip: noEnvoy,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await using _agent = await agentOf(folder.path, OURS, THEIRS)
   const socket = join(folder.path, OURS, 'workload.sock')
   const ports = new Map<number, number>()

@@ -7,21 +7,9 @@ import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedde
 import { SecretManager, SystemClock } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
+import { freePort, TemporaryFolder } from '@livery/test-support'
 import { parse } from 'yaml'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import {
-  deployed,
-  Envoy,
-  get,
-  livery,
-  makeFolder,
-  noEnvoy,
-  Pair,
-  startAgent,
-  Traffic,
-  type Tree,
-  until,
-} from './envoy-bench.ts'
+import { deployed, Envoy, get, livery, noEnvoy, Pair, startAgent, Traffic, type Tree, until } from './envoy-bench.ts'
 import { API, startUnderTraffic, WEB } from './envoy-rotation.ts'
 
 function twoWorkloads(ttl: string): object {
@@ -73,7 +61,7 @@ test('the Envoys of deploy/envoy do mutual TLS with keys of ecdsa-p384', { skip:
 test('the agent is killed and started again under traffic: no request fails, and both Envoys get new certificates', {
   skip: noEnvoy,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const first = await startAgent(folder.path, twoWorkloads('60s'))
   await using pair = await Pair.start(folder.path, sockets(folder.path))
   await pair.live()
@@ -94,7 +82,7 @@ test('the agent is killed and started again under traffic: no request fails, and
 })
 
 test('the root rotates old → old ∪ new → new, leaves between, and no request fails', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   using clock = new SystemClock()
   await using ca = new EmbeddedClient(await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' }))
   const { generator } = createKeyGenerator()
@@ -162,7 +150,7 @@ const shared = (names: readonly string[], identities: readonly unknown[] = names
 })
 
 test('a forbidden name leaves its cluster without a certificate; the others work', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const socket = join(folder.path, 'run/sds.sock')
   await using agent = await startAgent(folder.path, {
     ...twoWorkloads('1h'),
@@ -204,7 +192,7 @@ test('a forbidden name leaves its cluster without a certificate; the others work
 })
 
 test('one Envoy gets 200 secrets over one socket', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const names = Array.from({ length: 200 }, (_, index) => `spiffe://cluster.local/ns/load/sa/sa-${index}`)
   const range = [{ range: 'spiffe://cluster.local/ns/load/sa/sa-{0..199}' }]
   await using _agent = await startAgent(folder.path, shared(['spiffe://cluster.local/ns/load/sa/*'], range))

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { TemporaryFolder } from '@livery/test-support'
 import { parse } from 'yaml'
 import { Command, shellEnvironment } from './command.ts'
-import { makeFolder, noEnvoy, Pair, startAgent } from './envoy-bench.ts'
+import { noEnvoy, Pair, startAgent } from './envoy-bench.ts'
 import { blocksOf, REPOSITORY, read } from './papers.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -23,7 +24,7 @@ function commands(ports: Readonly<Record<string, number>>): string {
 }
 
 test('the commands of the README show what it says', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const cwd = folder.path
   const config: object = parse(read('livery.yaml').replaceAll('.livery/', ''))
   await using agent = await startAgent(cwd, { ...config, ttl: '60s' })

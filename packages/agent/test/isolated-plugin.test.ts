@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -13,7 +14,7 @@ const BAD = 'spiffe://cluster.local/bad'
 const issued = (identity: string) => new RegExp(`"event":"issued","resource":"${identity}"`)
 
 test('a plugin that crashes for one identity leaves the agent up and the others served; explain says why; it heals', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   // It crashes once the other has its certificate, which chance would otherwise keep from it for a minute.
   await writePluginModule(cwd, {
@@ -58,7 +59,7 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
 })
 
 test("a configuration that the plugin's check refuses exits with 78, and changes nothing at a reload", async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const check = `check({ site }) {
     if (site === 'b') throw Object.assign(new TypeError('Cannot use site "b": it is closed. Write a.'), { option: 'site' })
@@ -94,7 +95,7 @@ test("a configuration that the plugin's check refuses exits with 78, and changes
 })
 
 test('a module that ends the process while it is loaded is exit 78', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await writePluginModule(directory.path, { onLoad: 'process.exit(0)' })
   const config = { ca: { plugin: './acme.mjs' }, identities: [GOOD], sockets: [{ path: 's' }] }
   await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
@@ -107,7 +108,7 @@ test('a module that ends the process while it is loaded is exit 78', async () =>
 })
 
 test('livery ca test runs a module, relative to where it is called', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await writePluginModule(directory.path)
   const { code, stdout } = await livery(['ca', 'test', './acme.mjs', '--identity', GOOD, '--parallel', '8'], {
     cwd: directory.path,

@@ -4,10 +4,11 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants, existsSync, openSync, watch, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -41,9 +42,8 @@ async function start(cwd: string, stderr: number | Socket | undefined, config: o
 }
 
 async function freeAddress(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const server = await listening(createServer())
+  const port = portOf(server)
   server.close()
   await once(server, 'close')
   return `127.0.0.1:${port}`
@@ -104,7 +104,7 @@ function fill(handle: number): void {
 
 for (const format of ['json', 'pretty'])
   test(`a pipe whose reader has gone, as ${format}`, async t => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     const pipe = makePipe(t, directory.path)
     const started = await start(directory.path, pipe.writeEnd, { log: { format } })
     await using _ = started.agent
@@ -114,7 +114,7 @@ for (const format of ['json', 'pretty'])
 
 for (const format of ['json', 'pretty'])
   test(`a pipe that is full, since its reader is stopped, as ${format}`, async t => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     const pipe = makePipe(t, directory.path)
     fill(pipe.writeEnd)
     const started = await start(directory.path, pipe.writeEnd, { log: { format } })
@@ -123,7 +123,7 @@ for (const format of ['json', 'pretty'])
   })
 
 test('a pipe that was full when its reader went', async t => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const pipe = makePipe(t, directory.path)
   fill(pipe.writeEnd)
   const started = await start(directory.path, pipe.writeEnd)
@@ -135,7 +135,7 @@ test('a pipe that was full when its reader went', async t => {
 })
 
 test('a socket whose reader has gone', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const started = await start(directory.path, undefined)
   await using _ = started.agent
   started.agent.child.stderr?.destroy()
@@ -143,9 +143,8 @@ test('a socket whose reader has gone', async () => {
 })
 
 test('a socket that is full, since its reader is stopped', async t => {
-  await using directory = await makeDirectory()
-  const server = createServer({ pauseOnConnect: true }).listen(join(directory.path, 'journal'))
-  await once(server, 'listening')
+  using directory = new TemporaryFolder()
+  const server = await listening(createServer({ pauseOnConnect: true }), join(directory.path, 'journal'))
   const accepted: Promise<[Socket]> = once(server, 'connection') as Promise<[Socket]>
   const journal = connect(join(directory.path, 'journal'))
   const [reader] = await accepted
@@ -162,7 +161,7 @@ test('a socket that is full, since its reader is stopped', async t => {
 })
 
 test('a disk that is full', async t => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const full = openSync('/dev/full', 'w')
   t.after(() => closeSync(full))
   const started = await start(directory.path, full)
@@ -171,7 +170,7 @@ test('a disk that is full', async t => {
 })
 
 test('a second SIGTERM ends at once an agent that drains and whose log has no reader', async t => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const pipe = makePipe(t, directory.path)
   const { agent, socket } = await start(directory.path, pipe.writeEnd, { drain: '1h' })
   await using _ = agent
@@ -184,7 +183,7 @@ test('a second SIGTERM ends at once an agent that drains and whose log has no re
 })
 
 test('a result that cannot be written is exit 1 with the reason, and a reader that has read enough is not a fault', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const bin = new URL('../bin/livery.js', import.meta.url).pathname
   await writeFile(
     join(directory.path, 'livery.yaml'),

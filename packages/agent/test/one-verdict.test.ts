@@ -7,6 +7,7 @@ import { CAError, type CAErrorCode, parseSpiffeId, SecretManager, type SpiffeId 
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { descriptorShortage } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
+import { TemporaryFolder } from '@livery/test-support'
 import { AdminServer } from '../src/admin/admin-server.ts'
 import type { AdminSource } from '../src/admin/admin-source.ts'
 import { loadConfig } from '../src/config/load.ts'
@@ -21,7 +22,6 @@ import type { PageState } from '../src/page/state.ts'
 import type { HostPort } from '../src/schema/values.ts'
 import { ask } from './admin-socket.ts'
 import { adminSource } from './admin-source.ts'
-import { makeDirectory } from './livery-process.ts'
 import { type Line, memoryLog } from './memory-log.ts'
 import { runInProcess } from './run-in-process.ts'
 
@@ -313,7 +313,7 @@ for (const { name, ttl = 86_400, arrange, ...row } of ROWS)
   })
 
 test('open files: the doctor warns of a limit of which the start warns, and of no other', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const yaml = 'ca: { plugin: embedded }\nidentities: [spiffe://cluster.local/a]\nsockets: [{ path: sds.sock }]\n'
   await writeFile(join(directory.path, 'livery.yaml'), yaml)
   const { config } = await loadConfig({ environment: {}, workingDirectory: directory.path, terminal: false })

@@ -1,13 +1,12 @@
 /** The operator's token, while somebody else listens in the place of the agent: `livery renew` does not give it away. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { chmod, chown, mkdir, stat, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { listening, portOf, TemporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const TOKEN = 'secret-of-the-operator'
@@ -24,14 +23,15 @@ async function configure(cwd: string, admin: object): Promise<void> {
 }
 
 test('a process on the TCP address of the admin endpoint gets no token', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   let headers = ''
-  await using impostor = createServer((request, response) => {
-    headers = JSON.stringify(request.rawHeaders)
-    response.writeHead(403).end('say who you are')
-  }).listen(0, '127.0.0.1')
-  await once(impostor, 'listening')
-  await configure(directory.path, { address: `127.0.0.1:${(impostor.address() as AddressInfo).port}` })
+  await using impostor = await listening(
+    createServer((request, response) => {
+      headers = JSON.stringify(request.rawHeaders)
+      response.writeHead(403).end('say who you are')
+    }),
+  )
+  await configure(directory.path, { address: `127.0.0.1:${portOf(impostor)}` })
   const { code, stderr } = await livery(['renew', WEB], { cwd: directory.path })
   assert.equal(code, 1)
   assert.match(headers, /host/i)
@@ -40,7 +40,7 @@ test('a process on the TCP address of the admin endpoint gets no token', async (
 })
 
 test('a process of another user on the admin socket gets no token', { skip }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const run = join(directory.path, 'run')
   await configure(directory.path, { address: 'unix:run/admin.sock' })
   await mkdir(run)
@@ -69,13 +69,13 @@ async function listenAsStranger(path: string) {
     heads.push(JSON.stringify(request.rawHeaders))
     response.writeHead(403).end('say who you are')
   })
-  server.on('connection', () => connections++).listen(path)
-  await once(server, 'listening')
+  server.on('connection', () => connections++)
+  await listening(server, path)
   return { server, heads, connections: () => connections }
 }
 
 test("a link in a user's folder leads the token to no other program of root", { skip }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const run = join(directory.path, 'run')
   await configure(directory.path, { address: 'unix:run/admin.sock' })
   await mkdir(run)
@@ -90,7 +90,7 @@ test("a link in a user's folder leads the token to no other program of root", { 
 })
 
 test('the token goes over the connection whose other end was checked, to an agent that does not see who asks', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await configure(directory.path, { address: 'unix:admin.sock' })
   const agent = await listenAsStranger(join(directory.path, 'admin.sock'))
   await using _ = agent.server
@@ -102,7 +102,7 @@ test('the token goes over the connection whose other end was checked, to an agen
 })
 
 test('the admin socket leaves its folder as the socket beside it needs it', { skip }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const identities = [{ id: WEB, socket: { path: 'run/web.sock', owner: NOBODY } }]
   await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify({ ca: { plugin: 'embedded' }, identities }))
   await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory.path })
@@ -112,7 +112,7 @@ test('the admin socket leaves its folder as the socket beside it needs it', { sk
 })
 
 test('the agent gets it over its UNIX socket, beside its first socket where nothing else is configured', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await configure(cwd, {})
   await using agent = new LiveryProcess(['--json', 'run'], { cwd })

@@ -4,13 +4,14 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 
 test('identities are written to their directories, rotated, and added by a reload', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = realpathSync(directory.path)
   const write = (output: object, ...identities: readonly unknown[]) => {
     const ca = { plugin: 'embedded' }

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { TemporaryFolder } from '@livery/test-support'
 import type { ConfigDump } from '../src/admin/config-dump.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { revoke } from './revocation-list.ts'
 
@@ -42,7 +43,7 @@ async function serialOf(admin: string, identity: string): Promise<string> {
 const textOf = async (admin: string, path: string) => await (await fetch(`http://${admin}${path}`)).text()
 
 test('a certificate that the list names is replaced as soon as the list is read', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const { agent: started, admin } = await start(directory.path)
   await using agent = started
   const serial = await serialOf(admin, WEB)
@@ -56,7 +57,7 @@ test('a certificate that the list names is replaced as soon as the list is read'
 })
 
 test('while the CA gives no other, the dump, the commands, readiness, page and metrics call it revoked', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const { agent: started, admin } = await start(cwd)
   await using agent = started

@@ -6,7 +6,8 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -31,7 +32,7 @@ async function rootOf(socket: string): Promise<string> {
 }
 
 test('an agent with the embedded CA serves default and ROOTCA, reports them, and stops at SIGTERM', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await using agent = await start(cwd)
   const admin = await agent.admin()
@@ -71,7 +72,7 @@ test('an agent with the embedded CA serves default and ROOTCA, reports them, and
 })
 
 test('a second start serves the same root', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const roots: string[] = []
   for (let round = 0; round < 2; round++) {
     await using agent = await start(directory.path)
@@ -85,8 +86,8 @@ test('a second start serves the same root', async () => {
 })
 
 test('SIGTERM turns readiness off and ends streams, and the process is gone after the drain time', async () => {
-  await using directory = await makeDirectory()
-  await using other = await makeDirectory()
+  using directory = new TemporaryFolder()
+  using other = new TemporaryFolder()
   await using patient = await start(other.path, { ...CONFIG, drain: '1h' })
   const patientAdmin = await patient.admin()
   using _continuing = await openStream(join(other.path, 'run/web.sock'), ['default'])
@@ -108,7 +109,7 @@ test('SIGTERM turns readiness off and ends streams, and the process is gone afte
 })
 
 test('a second signal ends the process at once, sockets removed', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path, { ...CONFIG, drain: '1h' })
   await agent.admin()
   using _stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
@@ -120,7 +121,7 @@ test('a second signal ends the process at once, sockets removed', async () => {
 })
 
 test('a socket of a live owner is left alone: exit 1 with the path and the remedy', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using first = await start(directory.path)
   await first.admin()
   await using second = new LiveryProcess(['run'], { cwd: directory.path })
@@ -131,7 +132,7 @@ test('a socket of a live owner is left alone: exit 1 with the path and the remed
 })
 
 test('a place where no socket can be made ends the start with exit 1, the path and the reason', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path, { ...CONFIG, sockets: [{ path: 'livery.yaml/sds.sock' }] })
   assert.equal((await agent.ended).code, 1)
   assert.match(
@@ -144,7 +145,7 @@ test('a place where no socket can be made ends the start with exit 1, the path a
 test('a caller that no rule lets in is refused and logged, one that a rule lets in is served', {
   skip: readPeerCredentials ? false : 'no addon to distinguish callers',
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const allow = ['spiffe://cluster.local/**']
   const uid = process.getuid?.() ?? 0
   const sockets = [
@@ -164,7 +165,7 @@ test('a caller that no rule lets in is refused and logged, one that a rule lets 
 test('callers without the addon are refused at the start with exit 78', {
   skip: readPeerCredentials ? 'the addon is built' : false,
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], callers: [{ uid: 1 }] }]
   await using agent = await start(directory.path, { ...CONFIG, sockets })
   assert.equal((await agent.ended).code, 78)
@@ -172,7 +173,7 @@ test('callers without the addon are refused at the start with exit 78', {
 })
 
 test('WebCrypto keys serve as well, and the start says what generates them', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path, CONFIG, { LIVERY_KEYGEN: 'webcrypto' })
   await agent.admin()
   assert.match(await agent.line(/ serves /), /"keys":"ecdsa-p256, webcrypto"/)
@@ -181,7 +182,7 @@ test('WebCrypto keys serve as well, and the start says what generates them', asy
 })
 
 test('two nodes: a CA that comes up late heals an agent that was started before it', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await using probe = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
     cwd,
@@ -232,7 +233,7 @@ test('two nodes: a CA that comes up late heals an agent that was started before 
 })
 
 test("sidecar mode serves one identity on Istio's socket, from nothing but the environment", async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await writeFile(join(cwd, 'tokens.yaml'), `[{ token: sidecar, identity: ${WEB} }]\n`)
   await writeFile(join(cwd, 'token'), 'sidecar')
@@ -263,7 +264,7 @@ for (const [what, fault] of [
   ['a rejection that nobody handled', "Promise.reject(new Error('injected'))"],
 ] as const) {
   test(`${what} is logged, the sockets go, and the exit code is 1`, async () => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     await using agent = await start(directory.path, CONFIG, { NODE_OPTIONS: injection(fault) })
     await agent.admin()
     agent.kill('SIGUSR2')
@@ -274,7 +275,7 @@ for (const [what, fault] of [
 }
 
 test('SIGUSR2 is reported and ends nothing', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path)
   const admin = await agent.admin()
   agent.kill('SIGUSR2')
@@ -283,7 +284,7 @@ test('SIGUSR2 is reported and ends nothing', async () => {
 })
 
 test('a log that nobody reads any more does not end the agent', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path)
   const admin = await agent.admin()
   agent.child.stderr?.destroy()
@@ -297,7 +298,7 @@ test('a log that nobody reads any more does not end the agent', async () => {
 })
 
 test('the log level changes at run time, and the health listener has probes only', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path, {
     ...CONFIG,
     health: { address: '127.0.0.1:0' },
@@ -314,7 +315,7 @@ test('the log level changes at run time, and the health listener has probes only
 })
 
 test('one scope is debugged while the agent runs, by LOG at the start, by the command or over HTTP later', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await using agent = await start(cwd, CONFIG, { LOG: 'warn,agent:info,ca:debug' })
   const admin = await agent.admin()
@@ -339,7 +340,7 @@ test('one scope is debugged while the agent runs, by LOG at the start, by the co
 })
 
 test('metrics count what a client did', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path)
   const admin = await agent.admin()
   using _stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
@@ -350,7 +351,7 @@ test('metrics count what a client did', async () => {
 })
 
 test('SIGUSR1 opens no debugger', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path)
   const admin = await agent.admin()
   agent.kill('SIGUSR1')
@@ -361,7 +362,7 @@ test('SIGUSR1 opens no debugger', async () => {
 })
 
 test('a socket that every user can open causes a warning, unless callers are distinguished', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const sockets = [{ ...CONFIG.sockets[0], mode: '0666' }]
   await using agent = await start(directory.path, { ...CONFIG, sockets })
   await agent.admin()
@@ -373,7 +374,7 @@ test('a socket that every user can open causes a warning, unless callers are dis
 })
 
 test('certs and explain work over a UNIX socket, by the configuration and by --admin', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await using agent = await start(cwd, { ...CONFIG, admin: { address: 'unix:run/admin.sock' } })
   await agent.line(new RegExp(`"event":"issued","resource":"${WEB}"`))

@@ -4,8 +4,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { TemporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
-import { get, makeFolder, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
+import { get, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const page = readFileSync(join(root, 'docs/runbook/calls-refused.md'), 'utf8')
@@ -26,8 +27,8 @@ async function follow(cwd: string, envoyPort: number, otherPort: number): Promis
 }
 
 test('an Envoy that another agent serves, and two nodes with different roots', { skip: noEnvoy }, async () => {
-  await using here = await makeFolder()
-  await using there = await makeFolder()
+  using here = new TemporaryFolder()
+  using there = new TemporaryFolder()
   await using _web = await startAgent(here.path, workload('web'))
   await using _api = await startAgent(there.path, workload('api'))
   const sockets = { web: join(here.path, 'run/own.sock'), api: join(there.path, 'run/own.sock') }

@@ -4,8 +4,9 @@ import { X509Certificate } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { TemporaryFolder } from '@livery/test-support'
 import { get, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -57,7 +58,7 @@ const keptFiles = async (cwd: string) =>
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const)
   test(`after ${signal} the agent comes back while its CA is away, and serves the very same keys and roots`, async () => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     const cwd = directory.path
     const { ca, config } = await startCa(cwd)
     await using _ = ca
@@ -90,7 +91,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
   })
 
 test('without a store nothing is on disk, and a restart asks the CA', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const { ca, config } = await startCa(cwd)
   await using _ = ca
@@ -108,7 +109,7 @@ test('without a store nothing is on disk, and a restart asks the CA', async () =
 })
 
 test('a damaged file is reported with its remedy, and only that identity is requested again', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const { ca, config } = await startCa(cwd)
   await using _ = ca
@@ -133,7 +134,7 @@ test('a damaged file is reported with its remedy, and only that identity is requ
 })
 
 test('a directory that others can write to keeps the agent from starting, with the remedy', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   await mkdir(join(cwd, 'store'))
   await chmod(join(cwd, 'store'), 0o777)
@@ -147,7 +148,7 @@ test('a directory that others can write to keeps the agent from starting, with t
 })
 
 test('check-config shows the store with absolute paths, and refuses unknown keys in it', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }
   const check = async (store: unknown) => {
@@ -164,7 +165,7 @@ test('check-config shows the store with absolute paths, and refuses unknown keys
 })
 
 test('a bootstrap pair is served while the CA is away, and replaced as soon as it is there', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const { ca, address, config } = await startCa(cwd)
   await using _ = ca
@@ -197,7 +198,7 @@ test('a bootstrap pair is served while the CA is away, and replaced as soon as i
 test('Envoys that start while the CA is away get their identities from an agent that restarted, and call each other', {
   skip: noEnvoy,
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const { ca, config } = await startCa(cwd)
   await using _ = ca

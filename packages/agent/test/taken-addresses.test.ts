@@ -1,13 +1,12 @@
 /** Somebody else has taken, before the agent starts, an address, path or file that it takes: whether it serves all the same. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, listening, TemporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const [WEB, API] = ['web', 'api'].map(name => `spiffe://cluster.local/ns/default/sa/${name}`)
@@ -46,8 +45,10 @@ async function listenAsNobody({ address }: Place): Promise<AsyncDisposable> {
 }
 
 async function listenAt(path: string): Promise<AsyncDisposable> {
-  const server = createServer(socket => socket.on('error', () => {})).listen(path)
-  await once(server, 'listening')
+  const server = await listening(
+    createServer(socket => socket.on('error', () => {})),
+    path,
+  )
   return server
 }
 
@@ -136,7 +137,7 @@ async function configure(cwd: string, config: object): Promise<void> {
 
 for (const { what, config, take, line, acquired } of SERVES)
   test(`the agent serves though another has ${what}`, async () => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     const place = { cwd: directory.path, address: `127.0.0.1:${await freePort()}` }
     await configure(place.cwd, config?.(place) ?? {})
     await using taken = new AsyncDisposableStack()
@@ -153,7 +154,7 @@ for (const { what, config, take, line, acquired } of SERVES)
   })
 
 test('an admin address that this machine does not have is reported, and nothing else waits for it', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await configure(directory.path, { admin: { address: '192.0.2.1:15100' } })
   await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory.path })
   await agent.line(/"msg":"livery .* serves/)
@@ -162,7 +163,7 @@ test('an admin address that this machine does not have is reported, and nothing 
 })
 
 test('readiness and doctor say which endpoint waits, and for what', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const place = { cwd: directory.path, address: `127.0.0.1:${await freePort()}` }
   await configure(place.cwd, health(place))
   await using _taken = await listenAsNobody(place)
@@ -230,7 +231,7 @@ const REFUSES: readonly {
 
 for (const { what, config = {}, take, says } of REFUSES)
   test(`the agent refuses to start where another has ${what}, and says what to do`, async () => {
-    await using directory = await makeDirectory()
+    using directory = new TemporaryFolder()
     const cwd = directory.path
     await configure(cwd, config)
     await using _taken = await take(cwd)

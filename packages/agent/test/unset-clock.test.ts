@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -17,7 +18,7 @@ process.on('SIGUSR2', () => { late = 0 })
 const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(UNSET)}` }
 
 test('in 1970 the agent warns and serves nothing, and serves once the clock is set', { timeout: 60_000 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const grant = { token: 'node', identity: WEB }
   await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([grant]))
@@ -46,7 +47,7 @@ test('in 1970 the agent warns and serves nothing, and serves once the clock is s
 test('in 1970 the embedded CA makes no root that would be over when the clock is set', {
   timeout: 60_000,
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const cwd = directory.path
   const config = { ca: { plugin: 'embedded', directory: 'ca' }, identities: [{ id: WEB, socket: 'web.sock' }] }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))

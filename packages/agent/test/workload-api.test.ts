@@ -1,17 +1,17 @@
 /** Programs of others are clients of the SPIFFE Workload API as they are: go-spiffe, and spiffe-helper. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
 import type { TrustStatus } from '../src/admin/routes.ts'
 import type { ListedRoot } from '../src/commands/ca-root-socket.ts'
-import { get, livery, makeFolder, Process, startAgent, until } from './envoy-bench.ts'
+import { get, livery, Process, startAgent, until } from './envoy-bench.ts'
 import { LiveryProcess } from './livery-process.ts'
 import { buildPrograms, WorkloadProcess } from './workload-programs.ts'
 
@@ -19,12 +19,9 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 const LONG = 60_000
 
-const built = await buildPrograms()
+const built = await buildPrograms({ after })
 const skip = typeof built === 'string' ? built : false
 const programs = typeof built === 'string' ? { workload: '', helper: '' } : built
-after(async () => {
-  if (typeof built !== 'string' && built.folder !== '') await rm(built.folder, { recursive: true })
-})
 
 interface Fetched {
   readonly ids: readonly string[]
@@ -58,7 +55,7 @@ interface Calls {
 }
 
 test('go-spiffe fetches every identity of its socket, and watches the rotation', { skip }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await using agent = await startAgent(folder.path, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
@@ -85,7 +82,7 @@ test('go-spiffe fetches every identity of its socket, and watches the rotation',
 })
 
 test("go-spiffe's sources of JWT keys and of all bundles are there at once, with no JWT key", { skip }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await using _agent = await startAgent(folder.path, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
@@ -101,7 +98,7 @@ test("go-spiffe's sources of JWT keys and of all bundles are there at once, with
 test('go-spiffe of a user that no rule lets in is refused with the reason', {
   skip: skip || (readPeerCredentials ? false : 'no addon to distinguish callers'),
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const callers = [{ uid: (process.getuid?.() ?? 0) + 1 }]
   await using _agent = await startAgent(folder.path, {
     trustDomain: 'cluster.local',
@@ -113,7 +110,7 @@ test('go-spiffe of a user that no rule lets in is refused with the reason', {
 })
 
 test('hints and federated bundles of a Workload API that is the CA reach go-spiffe', { skip }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
   using other = await FakeCA.create({ clock })
@@ -144,7 +141,7 @@ test('hints and federated bundles of a Workload API that is the CA reach go-spif
 })
 
 test('two programs with go-spiffe do mutual TLS through a root rotation, and no handshake fails', { skip }, async t => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const { path } = folder
   await writeFile(
     join(path, 'tokens.yaml'),
@@ -212,7 +209,7 @@ test('two programs with go-spiffe do mutual TLS through a root rotation, and no 
 test('spiffe-helper writes the files of its identity, and writes them again at each renewal, also where it is to fetch JWT-SVIDs', {
   skip,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const { path } = folder
   await using _agent = await startAgent(path, {
     trustDomain: 'cluster.local',

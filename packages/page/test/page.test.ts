@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
+import { TemporaryFolder } from '@livery/test-support'
 import type { Locator } from 'playwright-core'
-import { LiveryProcess, makeDirectory } from '../../agent/test/livery-process.ts'
+import { LiveryProcess } from '../../agent/test/livery-process.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
@@ -160,7 +161,7 @@ test("a renewal by hand asks for the operator's token, says why it is not taken,
 test('where nobody is allowed to renew by hand, the page offers neither button nor command, and says what to configure', {
   skip,
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const config = {
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ id: GOOD, socket: 'good.sock' }],

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { LiveryProcess, makeDirectory } from '../../agent/test/livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from '../../agent/test/livery-process.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
 
@@ -21,7 +22,7 @@ test('10,000 rows are scrolled, searched and sorted with a few hundred elements,
   skip,
   timeout: 300_000,
 }, async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const config = {
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ range: `spiffe://cluster.local/ns/load/sa/sa-{0..${COUNT - 1}}` }],

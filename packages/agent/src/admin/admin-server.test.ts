@@ -10,9 +10,9 @@ import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager, scrub } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { TemporaryFolder } from '@livery/test-support'
 import { ask } from '../../test/admin-socket.ts'
 import { adminSource } from '../../test/admin-source.ts'
-import { makeDirectory } from '../../test/livery-process.ts'
 import { memoryLog } from '../../test/memory-log.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
 import type { HostPort } from '../schema/values.ts'
@@ -363,7 +363,7 @@ test('the log level of all scopes and of one can be read and changed, and nonsen
 
 test('a level that hides warnings needs the token, from a file that only the operator can read', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const tokenFile = join(directory.path, 'admin.token')
   const events: string[] = []
   const server = await bench.listen()
@@ -398,7 +398,7 @@ test('a level that hides warnings needs the token, from a file that only the ope
 
 test('an identity is renewed by hand with the token only, and an unknown name is refused', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const events: string[] = []
   bench.source.security = ({ kind }) => void events.push(kind)
   const server = await bench.listen()
@@ -432,7 +432,7 @@ test('an identity is renewed by hand with the token only, and an unknown name is
 
 test('root rotations are shown to all; only the operator holds, resumes and drops a root', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const events: string[] = []
   bench.source.security = ({ kind }) => void events.push(kind)
   const server = await bench.listen()
@@ -643,7 +643,7 @@ async function exchange({ host, port }: HostPort, bytes: string): Promise<string
 test('on a UNIX socket of mode 0600 its owner may set every level, and the host is still checked', async t => {
   if (!readPeerCredentials) return t.skip('the addon, which reads who connects, is not built')
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const path = join(directory.path, 'admin.sock')
   const options = { routes: 'admin', address: { path }, source: bench.source, readPeerCredentials } as const
   await using _server = await AdminServer.listen({ ...options, onError: error => bench.errors.push(error) })
@@ -677,7 +677,7 @@ test('on a UNIX socket of mode 0600 its owner may set every level, and the host 
 
 test('on a UNIX socket without the addon a refusal names the addon, and another user is to ask as the right one', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const bodyAt = async (path: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
     const onError = (error: unknown) => bench.errors.push(error)
     const options = { routes: 'admin', address: { path }, source: bench.source, readPeerCredentials, onError } as const

@@ -14,9 +14,9 @@ import { fileURLToPath } from 'node:url'
 import { CAError, type IdentityEntry, parseSpiffeId, SecretManager } from '@livery/core'
 import { FakeClock, privateKeyOf, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { TemporaryFolder } from '@livery/test-support'
 import { ask, getRequest, openSocket } from '../../test/admin-socket.ts'
 import { adminSource, failingEntry as failing } from '../../test/admin-source.ts'
-import { makeDirectory } from '../../test/livery-process.ts'
 import { PageEvents } from '../../test/page-events.ts'
 import type { PageState, PageToken } from '../page/state.ts'
 import type { HostPort } from '../schema/values.ts'
@@ -248,7 +248,7 @@ test('nothing is looked at before a page listens, and when the last one has left
 
 test('the state is one answer with everything, and neither it nor an event holds a key or a token', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   bench.source.tokenFile = join(directory.path, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   await bench.hold(WEB)
@@ -422,7 +422,7 @@ test('a browser changes something only with the token of the page; a command nee
 
 test('the token is for the page alone, and renews nothing without the token of the operator', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await bench.hold(WEB)
   await bench.clock.advance(2_000)
   for (const headers of [
@@ -451,7 +451,7 @@ test('the token is for the page alone, and renews nothing without the token of t
 
 test('how to let an operator in is said only where every caller is refused', async () => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   assert.match((await bench.token()).remedy ?? '', /^Make admin\.address a UNIX socket .* or set admin\.tokenFile/)
   const remedyAt = async (name: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
     const address = { path: join(directory.path, name) }
@@ -474,7 +474,7 @@ test('how to let an operator in is said only where every caller is refused', asy
 test('on a UNIX socket the page is the same, and its owner is the operator without a token', async t => {
   if (!readPeerCredentials) return t.skip('the addon, which reads who connects, is not built')
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await bench.hold(WEB)
   await bench.clock.advance(2_000)
   const path = join(directory.path, 'admin.sock')

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, makeDirectory } from '../../test/livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from '../../test/livery-process.ts'
 import { runInProcess } from '../../test/run-in-process.ts'
 import type { ListedRoot } from './ca-root-socket.ts'
 
@@ -34,7 +35,7 @@ async function bundleOf(directory: string): Promise<number> {
 }
 
 test('a root is added, signs, and the old one goes; the bundle of the CA follows', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using ca = await startCA(directory.path)
   const [old] = await rootsAfter(directory.path)
   assert.ok(old?.signing)
@@ -63,14 +64,14 @@ test('a root is added, signs, and the old one goes; the bundle of the CA follows
 })
 
 test('only the owner of the CA reaches its socket', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using _ca = await startCA(directory.path)
   const { mode } = await stat(join(directory.path, 'ca/roots.sock'))
   assert.equal(mode & 0o777, 0o600)
 })
 
 test('a root that signs stays, and a fingerprint that names none or is too short is refused with those there are', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using _ca = await startCA(directory.path)
   const [root] = await rootsAfter(directory.path)
   assert.ok(root)
@@ -90,7 +91,7 @@ test('a root that signs stays, and a fingerprint that names none or is too short
 })
 
 test('where no CA runs the command says how to start it', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const { code, stderr } = await caRoot(directory.path, 'add')
   assert.equal(code, 1)
   assert.match(
@@ -100,7 +101,7 @@ test('where no CA runs the command says how to start it', async () => {
 })
 
 test('a second CA in the same folder serves, and says that its roots cannot be reached', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using _first = await startCA(directory.path)
   await using second = await startCA(directory.path)
   assert.match(second.stderr, /\\"livery ca root\\" cannot reach this CA\. .*roots\.sock/)

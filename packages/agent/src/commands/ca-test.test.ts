@@ -4,8 +4,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { SystemClock } from '@livery/core'
+import { TemporaryFolder } from '@livery/test-support'
 import { startIstioCa } from '../../test/istio-ca.ts'
-import { makeDirectory } from '../../test/livery-process.ts'
 import { runInProcess } from '../../test/run-in-process.ts'
 import { reportText } from './ca-test.ts'
 
@@ -23,7 +23,7 @@ interface JsonReport {
 }
 
 test('a plugin that works passes without a configuration: exit 0, a case a line, progress on standard error', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const { code, stdout, stderr } = await caTest(directory.path, 'embedded', '--identity', WEB, '--parallel', '4')
   assert.equal(code, 0, stdout)
   assert.match(stdout, /^contract\n {2}passed +\d+ ms {2}a certificate is for the identity/)
@@ -32,7 +32,7 @@ test('a plugin that works passes without a configuration: exit 0, a case a line,
 })
 
 test('a live CA is asked with the connection and credentials of the configuration, and a wrong token fails with the reason', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   using clock = new SystemClock()
   await using server = await startIstioCa(clock, WEB)
   const at = (name: string) => join(directory.path, name)
@@ -55,7 +55,7 @@ test('a live CA is asked with the connection and credentials of the configuratio
 })
 
 test('a wrong argument exits with 2, a configuration that cannot be loaded with 78', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await writeFile(
     join(directory.path, 'livery.yaml'),
     'ca: { plugin: citadel, address: "ca:15012", rootCert: system }\n',

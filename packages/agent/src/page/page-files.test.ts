@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
 import { PageFiles } from './page-files.ts'
 
 test('a file is read once it is built, and its tag is that of its content', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const folder = pathToFileURL(`${directory.path}/`)
   const files = new PageFiles(folder)
   assert.equal(await files.get('app.js'), undefined)

@@ -4,12 +4,12 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { SocketConfig } from '@livery/sds-server'
 import { DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
 import { loadConfig } from '../config/load.ts'
 import { describeSocket, sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 
 test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const file = join(directory.path, 'livery.yaml')
   const config = {
     ca: { plugin: 'embedded' },
@@ -58,7 +58,7 @@ test('the line of a socket names what its callers are allowed, and that only bun
 })
 
 test('each key of sds reaches the server, as the configuration or as the default of the server has it', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   const file = join(directory.path, 'livery.yaml')
   const optionsOf = async (more: object) => {
     const identities = [{ id: 'spiffe://cluster.local/web', socket: 'web.sock' }]
