@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { listening, portOf, TemporaryFolder, temporaryFolder } from '@livery/test-support'
 import { LiveryProcess, livery } from '../test/livery-process.ts'
 import { runInProcess } from '../test/run-in-process.ts'
 
@@ -131,10 +131,9 @@ test('--admin takes the URL that the log prints, a slash at its end, and a port 
     assert.match((await inProcess(['certs', '--admin', admin])).stderr, /Cannot ask the agent at 127\.0\.0\.1:1: /)
 })
 
-test('renew says why it sent no token, where its file cannot be used', async () => {
+test('renew says why it sent no token, where its file cannot be used', async t => {
   const server = createServer((_request, response) => response.writeHead(403).end('refused'))
-  using directory = new TemporaryFolder()
-  const path = join(directory.path, 'admin.sock')
+  const path = join(temporaryFolder(t), 'admin.sock')
   await listening(server, path)
   const admin = `admin: { address: "unix:${path}", tokenFile: missing.token }\n`
   const { code, stderr } = await inDirectory(['renew', 'x'], { 'livery.yaml': CONFIG + admin })
@@ -143,10 +142,10 @@ test('renew says why it sent no token, where its file cannot be used', async () 
   assert.match(stderr, /^livery: admin\.tokenFile \S+missing\.token cannot be read: ENOENT.*\. refused\n$/)
 })
 
-test('a reader that closes its end early is not an error', async () => {
-  using directory = new TemporaryFolder()
-  await writeFile(join(directory.path, 'livery.yaml'), CONFIG)
-  await using command = new LiveryProcess(['check-config'], { cwd: directory.path })
+test('a reader that closes its end early is not an error', async t => {
+  const directory = temporaryFolder(t)
+  await writeFile(join(directory, 'livery.yaml'), CONFIG)
+  await using command = new LiveryProcess(['check-config'], { cwd: directory })
   command.child.stdout?.destroy()
   const { code, signal } = await command.ended
   assert.deepEqual([code, signal], [0, null])

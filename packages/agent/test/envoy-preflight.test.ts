@@ -6,7 +6,7 @@ import { test } from 'node:test'
 import { type SpiffeId, SystemClock } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import { freePort, listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { freePort, listening, portOf, temporaryFolder } from '@livery/test-support'
 import { Envoy, get, noEnvoy, type Tree, until } from './envoy-bench.ts'
 
 const identity: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
@@ -14,8 +14,7 @@ const skip = noEnvoy || (nativeCertificateVerifier ? false : 'without the addon 
 
 /** A server with this certificate, until it is disposed. */
 async function serve({ chain, key }: IssuedPair): Promise<{ readonly port: number } & Disposable> {
-  const server = createServer({ cert: chain.join(''), key }, (_, response) => response.end('hello'))
-  await listening(server)
+  const server = await listening(createServer({ cert: chain.join(''), key }, (_, response) => response.end('hello')))
   return {
     port: portOf(server),
     [Symbol.dispose]() {
@@ -74,8 +73,8 @@ function verdicts({ chain, key }: IssuedPair, bundles: readonly Bundle[]): reado
 
 test('Envoy takes what the addon says it takes, and refuses two roots of one name in one of their orders', {
   skip,
-}, async () => {
-  using folder = new TemporaryFolder()
+}, async t => {
+  const folder = temporaryFolder(t)
   using clock = new SystemClock()
   const [issuer, namesake] = [await PairIssuer.create(clock), await PairIssuer.create(clock)]
   const pair = await issuer.issue(identity)
@@ -90,7 +89,7 @@ test('Envoy takes what the addon says it takes, and refuses two roots of one nam
 
   using server = await serve(pair)
   const ports = { plain: await freePort(), admin: await freePort() }
-  await using envoy = await Envoy.start(folder.path, 'client', configOf(bundles, server.port, ports))
+  await using envoy = await Envoy.start(folder, 'client', configOf(bundles, server.port, ports))
   await envoy.live()
   const ask = (name: string) =>
     until(`an answer with ${name}`, async () => {

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { TemporaryFolder } from '@livery/test-support'
+import { temporaryFolder } from '@livery/test-support'
 import { parse } from 'yaml'
 import { Command, shellEnvironment } from './command.ts'
 import { noEnvoy, Pair, startAgent } from './envoy-bench.ts'
@@ -23,9 +23,8 @@ function commands(ports: Readonly<Record<string, number>>): string {
   )
 }
 
-test('the commands of the README show what it says', { skip: noEnvoy }, async () => {
-  using folder = new TemporaryFolder()
-  const cwd = folder.path
+test('the commands of the README show what it says', { skip: noEnvoy }, async t => {
+  const cwd = temporaryFolder(t)
   const config: object = parse(read('livery.yaml').replaceAll('.livery/', ''))
   await using agent = await startAgent(cwd, { ...config, ttl: '60s' })
   const sockets = { web: join(cwd, 'run/web.sock'), api: join(cwd, 'run/api.sock') }

@@ -7,7 +7,7 @@ import { CAError, type CAErrorCode, parseSpiffeId, SecretManager, type SpiffeId 
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { descriptorShortage } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
-import { TemporaryFolder } from '@livery/test-support'
+import { temporaryFolder } from '@livery/test-support'
 import { AdminServer } from '../src/admin/admin-server.ts'
 import type { AdminSource } from '../src/admin/admin-source.ts'
 import { loadConfig } from '../src/config/load.ts'
@@ -312,11 +312,11 @@ for (const { name, ttl = 86_400, arrange, ...row } of ROWS)
     }
   })
 
-test('open files: the doctor warns of a limit of which the start warns, and of no other', async () => {
-  using directory = new TemporaryFolder()
+test('open files: the doctor warns of a limit of which the start warns, and of no other', async t => {
+  const directory = temporaryFolder(t)
   const yaml = 'ca: { plugin: embedded }\nidentities: [spiffe://cluster.local/a]\nsockets: [{ path: sds.sock }]\n'
-  await writeFile(join(directory.path, 'livery.yaml'), yaml)
-  const { config } = await loadConfig({ environment: {}, workingDirectory: directory.path, terminal: false })
+  await writeFile(join(directory, 'livery.yaml'), yaml)
+  const { config } = await loadConfig({ environment: {}, workingDirectory: directory, terminal: false })
   const { connections } = DEFAULT_LIMITS
   const { wanted = 0 } = descriptorShortage(0, 1, connections) ?? {}
   for (const [limit, state] of [

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { TemporaryFolder, temporaryFolder } from '@livery/test-support'
+import { temporaryFolder } from '@livery/test-support'
 import { asUser } from './launchers.ts'
 import { LiveryProcess } from './livery-process.ts'
 import { openStream } from './sds-client.ts'
@@ -159,8 +159,7 @@ test('a folder that keeps the owner of a socket out is reported with the remedy,
 test('an agent that is not root gives sockets away with CHOWN, and has them again after a crash with DAC_OVERRIDE', {
   skip,
 }, async t => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   await chmod(cwd, 0o755)
   // As kubelet makes the folder of a hostPath.
   await mkdir(join(cwd, 'run'), { mode: 0o755 })

@@ -4,7 +4,7 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 
@@ -18,9 +18,8 @@ const SECRET = /hunter2|eyJ|MIIE|PRIVATE KEY/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const UNPRINTABLE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]|\p{Cs}/u
 
-test('a plugin that throws and logs what it should not: log, /explain and livery explain are clean', async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('a plugin that throws and logs what it should not: log, /explain and livery explain are clean', async t => {
+  const cwd = temporaryFolder(t)
   await writePluginModule(cwd, {
     onIssue: `console.log("${EVIL}"); context.log.warn("logged ${EVIL}"); throw new CAError('denied', "thrown ${EVIL}", { cause: new Error("${EVIL}") })`,
   })
@@ -51,9 +50,8 @@ test('a plugin that throws and logs what it should not: log, /explain and livery
   }
 })
 
-test('a message of the plugin about its configuration is one clean line', async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('a message of the plugin about its configuration is one clean line', async t => {
+  const cwd = temporaryFolder(t)
   await writePluginModule(cwd, { onCreate: `throw new TypeError("thrown ${EVIL}")` })
   const config = { ca: { plugin: './acme.mjs' }, identities: [WEB], sockets: [{ path: 'run/sds.sock' }] }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
@@ -65,8 +63,7 @@ test('a message of the plugin about its configuration is one clean line', async 
 })
 
 test('another program that answers in the place of the agent cannot write to the terminal', async t => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   const evil = JSON.parse(`"${EVIL}"`)
   const identity = { identity: evil, state: evil, certChain: [], rootCerts: [] }
   const event = { kind: 'ca-error', code: evil, message: evil }

@@ -5,7 +5,7 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { TemporaryFolder } from '@livery/test-support'
+import { TemporaryFolder, temporaryFolder } from '@livery/test-support'
 import { LiveryProcess, type ProcessOptions } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 
@@ -95,11 +95,11 @@ for (const signal of ['SIGHUP', 'SIGUSR2'] as const)
     }
   })
 
-test('an agent that waits for its CA while it starts ends as a success', async () => {
-  using directory = new TemporaryFolder()
-  await writePluginModule(directory.path, { onCreate: "context.log.info('creating'); await new Promise(() => {})" })
-  writeFileSync(join(directory.path, 'livery.yaml'), JSON.stringify({ ...CONFIG, ca: { plugin: './acme.mjs' } }))
-  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+test('an agent that waits for its CA while it starts ends as a success', async t => {
+  const directory = temporaryFolder(t)
+  await writePluginModule(directory, { onCreate: "context.log.info('creating'); await new Promise(() => {})" })
+  writeFileSync(join(directory, 'livery.yaml'), JSON.stringify({ ...CONFIG, ca: { plugin: './acme.mjs' } }))
+  await using agent = new LiveryProcess(['run'], { cwd: directory })
   await agent.line(/creating/)
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 0, signal: null }, agent.stderr)

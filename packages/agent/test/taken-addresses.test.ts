@@ -4,7 +4,7 @@ import { chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePort, listening, TemporaryFolder } from '@livery/test-support'
+import { freePort, listening, temporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
 import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
@@ -45,10 +45,8 @@ async function listenAsNobody({ address }: Place): Promise<AsyncDisposable> {
 }
 
 async function listenAt(path: string): Promise<AsyncDisposable> {
-  const server = await listening(
-    createServer(socket => socket.on('error', () => {})),
-    path,
-  )
+  const server = createServer(socket => socket.on('error', () => {}))
+  await listening(server, path)
   return server
 }
 
@@ -136,9 +134,9 @@ async function configure(cwd: string, config: object): Promise<void> {
 }
 
 for (const { what, config, take, line, acquired } of SERVES)
-  test(`the agent serves though another has ${what}`, async () => {
-    using directory = new TemporaryFolder()
-    const place = { cwd: directory.path, address: `127.0.0.1:${await freePort()}` }
+  test(`the agent serves though another has ${what}`, async t => {
+    const directory = temporaryFolder(t)
+    const place = { cwd: directory, address: `127.0.0.1:${await freePort()}` }
     await configure(place.cwd, config?.(place) ?? {})
     await using taken = new AsyncDisposableStack()
     taken.use(await take(place))
@@ -153,18 +151,18 @@ for (const { what, config, take, line, acquired } of SERVES)
     assert.deepEqual(await agent.ended, { code: 0, signal: null })
   })
 
-test('an admin address that this machine does not have is reported, and nothing else waits for it', async () => {
-  using directory = new TemporaryFolder()
-  await configure(directory.path, { admin: { address: '192.0.2.1:15100' } })
-  await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory.path })
+test('an admin address that this machine does not have is reported, and nothing else waits for it', async t => {
+  const directory = temporaryFolder(t)
+  await configure(directory, { admin: { address: '192.0.2.1:15100' } })
+  await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory })
   await agent.line(/"msg":"livery .* serves/)
-  assert.equal((await fetchSecrets(join(directory.path, 'run/web.sock'), ['default'])).length, 1)
+  assert.equal((await fetchSecrets(join(directory, 'run/web.sock'), ['default'])).length, 1)
   await agent.line(/"event":"endpoint-waiting".*this machine has no such address/)
 })
 
-test('readiness and doctor say which endpoint waits, and for what', async () => {
-  using directory = new TemporaryFolder()
-  const place = { cwd: directory.path, address: `127.0.0.1:${await freePort()}` }
+test('readiness and doctor say which endpoint waits, and for what', async t => {
+  const directory = temporaryFolder(t)
+  const place = { cwd: directory, address: `127.0.0.1:${await freePort()}` }
   await configure(place.cwd, health(place))
   await using _taken = await listenAsNobody(place)
   await using agent = new LiveryProcess(['--json', 'run'], { cwd: place.cwd })
@@ -230,9 +228,8 @@ const REFUSES: readonly {
 ]
 
 for (const { what, config = {}, take, says } of REFUSES)
-  test(`the agent refuses to start where another has ${what}, and says what to do`, async () => {
-    using directory = new TemporaryFolder()
-    const cwd = directory.path
+  test(`the agent refuses to start where another has ${what}, and says what to do`, async t => {
+    const cwd = temporaryFolder(t)
     await configure(cwd, config)
     await using _taken = await take(cwd)
     const { code, stderr } = await livery(['run'], { cwd })

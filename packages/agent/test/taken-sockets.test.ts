@@ -4,15 +4,14 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { listening, TemporaryFolder } from '@livery/test-support'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { LiveryProcess } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const [WEB, API, DB] = ['web', 'api', 'db'].map(name => `spiffe://cluster.local/ns/default/sa/${name}`)
 
-test('a process on one of the sockets keeps neither the start nor a reload from serving the others', async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('a process on one of the sockets keeps neither the start nor a reload from serving the others', async t => {
+  const cwd = temporaryFolder(t)
   const file = (name: string): string => join(cwd, name)
   const write = (...names: readonly (readonly [string | undefined, string])[]): Promise<void> => {
     const identities = names.map(([id, socket]) => ({ id, socket }))
@@ -45,9 +44,8 @@ test('a process on one of the sockets keeps neither the start nor a reload from 
   assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
 })
 
-test('with takeover an agent takes the sockets of the one that runs, whose streams continue', async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('with takeover an agent takes the sockets of the one that runs, whose streams continue', async t => {
+  const cwd = temporaryFolder(t)
   const socket = join(cwd, 'web.sock')
   const config = { ca: { plugin: 'embedded', directory: 'ca' }, admin: { address: '127.0.0.1:0' }, drain: '100ms' }
   const identities = [{ id: WEB, socket: 'web.sock' }]

@@ -7,7 +7,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { freePort, listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { freePort, listening, portOf, TemporaryFolder, temporaryFolder } from '@livery/test-support'
 import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
@@ -234,8 +234,7 @@ for (const when of [/another agent takes over: it gets the store/, /another agen
   })
 
 test('a process on the admin and the health address keeps no successor from taking over, and gets in the way of no later one', async t => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   const squatters = await Promise.all([listening(createServer()), listening(createServer())])
   t.after(() => squatters.map(squatter => squatter.close()))
   const [admin = '', health] = squatters.map(squatter => `127.0.0.1:${portOf(squatter)}`)
@@ -262,9 +261,8 @@ test('a process on the admin and the health address keeps no successor from taki
   await allIssued(admin)
 })
 
-test('an agent that hands over leaves the path of a new socket to its successor, also where it took over itself', async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('an agent that hands over leaves the path of a new socket to its successor, also where it took over itself', async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd)
   await using first = start(cwd, ['--takeover'])
   await first.admin()

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { TemporaryFolder } from '@livery/test-support'
+import { temporaryFolder } from '@livery/test-support'
 import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -17,9 +17,8 @@ process.on('SIGUSR2', () => { late = 0 })
 `
 const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(UNSET)}` }
 
-test('in 1970 the agent warns and serves nothing, and serves once the clock is set', { timeout: 60_000 }, async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('in 1970 the agent warns and serves nothing, and serves once the clock is set', { timeout: 60_000 }, async t => {
+  const cwd = temporaryFolder(t)
   const grant = { token: 'node', identity: WEB }
   await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([grant]))
   await writeFile(join(cwd, 'token'), 'node')
@@ -46,9 +45,8 @@ test('in 1970 the agent warns and serves nothing, and serves once the clock is s
 
 test('in 1970 the embedded CA makes no root that would be over when the clock is set', {
   timeout: 60_000,
-}, async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+}, async t => {
+  const cwd = temporaryFolder(t)
   const config = { ca: { plugin: 'embedded', directory: 'ca' }, identities: [{ id: WEB, socket: 'web.sock' }] }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
   const { code, stderr } = await livery(['run'], { cwd, env })

@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { freePort, TemporaryFolder } from '@livery/test-support'
+import { freePort, TemporaryFolder, temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
 import type { TrustStatus } from '../src/admin/routes.ts'
 import type { ListedRoot } from '../src/commands/ca-root-socket.ts'
@@ -54,16 +54,16 @@ interface Calls {
   readonly issuers: number
 }
 
-test('go-spiffe fetches every identity of its socket, and watches the rotation', { skip }, async () => {
-  using folder = new TemporaryFolder()
-  await using agent = await startAgent(folder.path, {
+test('go-spiffe fetches every identity of its socket, and watches the rotation', { skip }, async t => {
+  const folder = temporaryFolder(t)
+  await using agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
     ttl: '8s',
     identities: [{ id: WEB, socket: 'run/web.sock' }, API],
     sockets: [{ path: 'run/shared.sock', allow: [API, WEB], workloadApi: true }, { path: 'run/sds.sock' }],
   })
-  const socket = (name: string) => join(folder.path, 'run', `${name}.sock`)
+  const socket = (name: string) => join(folder, 'run', `${name}.sock`)
   await using shared = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket('shared'))
   const { ids, domains, keys, jwt, validate } = await shared.event()
   assert.deepEqual([ids, domains, keys], [[API, WEB], ['spiffe://cluster.local'], { 'spiffe://cluster.local': 0 }])
@@ -81,15 +81,15 @@ test('go-spiffe fetches every identity of its socket, and watches the rotation',
   assert.doesNotMatch(agent.output, /PRIVATE KEY/)
 })
 
-test("go-spiffe's sources of JWT keys and of all bundles are there at once, with no JWT key", { skip }, async () => {
-  using folder = new TemporaryFolder()
-  await using _agent = await startAgent(folder.path, {
+test("go-spiffe's sources of JWT keys and of all bundles are there at once, with no JWT key", { skip }, async t => {
+  const folder = temporaryFolder(t)
+  await using _agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
     identities: [{ id: WEB, socket: 'run/web.sock' }],
   })
   const args = ['sources', 'cluster.local']
-  await using program = new WorkloadProcess<Sources>(programs.workload, args, join(folder.path, 'run/web.sock'))
+  await using program = new WorkloadProcess<Sources>(programs.workload, args, join(folder, 'run/web.sock'))
   const { keys, roots, jwt } = await program.event()
   assert.deepEqual([keys, roots], [0, 1])
   assert.match(jwt, /Unimplemented.*no JWT-SVIDs/)
@@ -97,34 +97,34 @@ test("go-spiffe's sources of JWT keys and of all bundles are there at once, with
 
 test('go-spiffe of a user that no rule lets in is refused with the reason', {
   skip: skip || (readPeerCredentials ? false : 'no addon to distinguish callers'),
-}, async () => {
-  using folder = new TemporaryFolder()
+}, async t => {
+  const folder = temporaryFolder(t)
   const callers = [{ uid: (process.getuid?.() ?? 0) + 1 }]
-  await using _agent = await startAgent(folder.path, {
+  await using _agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
     identities: [{ id: WEB, socket: { path: 'run/web.sock', callers } }],
   })
-  await using program = new WorkloadProcess(programs.workload, ['fetch'], join(folder.path, 'run/web.sock'))
+  await using program = new WorkloadProcess(programs.workload, ['fetch'], join(folder, 'run/web.sock'))
   await assert.rejects(program.event(), /code = PermissionDenied desc = this socket does not let in this caller/)
 })
 
-test('hints and federated bundles of a Workload API that is the CA reach go-spiffe', { skip }, async () => {
-  using folder = new TemporaryFolder()
+test('hints and federated bundles of a Workload API that is the CA reach go-spiffe', { skip }, async t => {
+  const folder = temporaryFolder(t)
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
   using other = await FakeCA.create({ clock })
-  await using server = await WorkloadApiStandIn.start(join(folder.path, 'upstream.sock'))
+  await using server = await WorkloadApiStandIn.start(join(folder, 'upstream.sock'))
   const svids = await svidsOf(ca, [WEB, API])
   const hinted = svids.map((svid, index) => ({ ...svid, hint: index === 0 ? 'internal' : '' }))
   server.give(hinted, { 'cluster.local': ca.trustBundle(), 'other.example': other.trustBundle() })
-  await using _agent = await startAgent(folder.path, {
+  await using _agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'spiffe', address: server.address },
     identities: [WEB, API],
     sockets: [{ path: 'run/shared.sock', allow: [WEB, API], workloadApi: true }],
   })
-  const socket = join(folder.path, 'run/shared.sock')
+  const socket = join(folder, 'run/shared.sock')
   const fetched = await until('both certificates and bundles are served', async () => {
     await using program = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket)
     const event = await program.event()

@@ -25,8 +25,7 @@ export class GoogleTokenServer implements AsyncDisposable {
   }
 
   static async start(): Promise<GoogleTokenServer> {
-    const server = createServer()
-    await listening(server)
+    const server = await listening(createServer())
     const tokens = new GoogleTokenServer(server, `127.0.0.1:${portOf(server)}`)
     server.on('request', (request, response) => void tokens.#handle(request, response))
     return tokens

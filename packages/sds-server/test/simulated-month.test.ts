@@ -8,7 +8,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { isSpiffeId, SecretManager, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { TemporaryFolder } from '@livery/test-support'
+import { temporaryFolder } from '@livery/test-support'
 import { parseAllow } from '../src/access/allow-rules.ts'
 import { Permission } from '../src/access/permission.ts'
 import { MessageComposer } from '../src/protocol/discovery-message.ts'
@@ -231,8 +231,8 @@ test('in thirty days of sleeps, wrong clocks, outages, new roots, swapped files 
   timeout: 300_000,
 }, async t => {
   const seed = Number(process.env['LIVERY_SEED'] ?? 1)
-  using folder = new TemporaryFolder()
-  await using month = new Month(seed, folder.path)
+  const folder = temporaryFolder(t)
+  await using month = new Month(seed, folder)
   const { random } = month
   await month.start()
   const between = (least: number, most: number) => Math.round((least + (most - least) * random()) / STEP) * STEP

@@ -7,7 +7,7 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeIssuer } from '@livery/core/testing'
-import { listening, portOf, TemporaryFolder } from '@livery/test-support'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { LiveryProcess, livery } from '../../test/livery-process.ts'
 import { runInProcess } from '../../test/run-in-process.ts'
 import { certificateText } from './certificate-text.ts'
@@ -141,9 +141,8 @@ drain: 100ms
 identities: [{ id: ${ID}/web, socket: web.sock }]
 `
 
-test('a running agent: --text has what openssl reads of the certificate, never a key, and --watch ends with Ctrl-C', async () => {
-  using directory = new TemporaryFolder()
-  const cwd = directory.path
+test('a running agent: --text has what openssl reads of the certificate, never a key, and --watch ends with Ctrl-C', async t => {
+  const cwd = temporaryFolder(t)
   await writeFile(join(cwd, 'livery.yaml'), CONFIG)
   await using agent = new LiveryProcess(['run'], { cwd })
   const admin = ['--admin', await agent.admin()]

@@ -15,8 +15,7 @@ import { loadConfig } from './load.ts'
 
 /** Resolves `once` when the statement `report` of a plugin has run: its process has no other way to say so before it hangs. */
 async function serveCalls(t: TestContext) {
-  const server = createServer((_, response) => void response.end())
-  await listening(server)
+  const server = await listening(createServer((_, response) => void response.end()))
   t.after(() => {
     server.closeAllConnections()
     server.close()

@@ -66,8 +66,7 @@ const OTHER_USER: readonly Attempt[] = [
 async function attempt(t: TestContext, attempts: readonly Attempt[], user?: PluginUser) {
   const bench = await setUp(t, user)
   const { secret, socket } = await surroundings(t, bench)
-  const server = createServer()
-  await listening(server, socket)
+  const server = await listening(createServer(), socket)
   t.after(() => server.close())
   await chmod(socket, 0o660)
   const onCreate = `
@@ -114,8 +113,7 @@ async function descriptors(pid: number): Promise<readonly string[]> {
 
 test('the process of a plugin has no descriptor of the agent', async t => {
   const bench = await setUp(t)
-  const listener = createServer()
-  await listening(listener, join(bench.folder, 'sds.sock'))
+  const listener = await listening(createServer(), join(bench.folder, 'sds.sock'))
   t.after(() => listener.close())
   await bench.open(t, { onCreate: `context.log.info('pid ' + process.pid)` })
   const pid = Number((await bench.line(/^pid \d+$/)).slice(4))
@@ -238,8 +236,7 @@ test('300 MB of the largest messages are not held by the agent, and its other pl
 
 test('a process ends when the agent disposes its client', async t => {
   const bench = await setUp(t)
-  const server = createServer()
-  await listening(server)
+  const server = await listening(createServer())
   t.after(() => server.close())
   const client = await bench.open(t, { onCreate: connectTo(server) })
   const [socket] = await once(server, 'connection')
@@ -255,8 +252,7 @@ function connectTo(server: ReturnType<typeof createServer>): string {
 test('SIGKILL of the agent ends the process of its plugin', async t => {
   const directory = temporaryFolder(t)
   await chmod(directory, 0o755)
-  const server = createServer()
-  await listening(server)
+  const server = await listening(createServer())
   t.after(() => server.close())
   await writePluginModule(directory, { onCreate: connectTo(server) })
   const config = {

@@ -300,8 +300,7 @@ test('headers that are not ASCII are written to no log', async t => {
 })
 
 test('an address that is taken or malformed is an error that names it', async t => {
-  const taken = createServer()
-  await listening(taken)
+  const taken = await listening(createServer())
   t.after(() => taken.close())
   const listen = `127.0.0.1:${portOf(taken)}`
   await assert.rejects(setUpCaServer(t, { listen }), new RegExp(`Cannot serve the CA on ${listen}: .*EADDRINUSE`))

@@ -210,10 +210,8 @@ test('an answer ends the outage: the first attempts of the next one follow each 
   }
   await waitInVain()
   await clock.advance(600_000)
-  const server = await listening(
-    createHttpServer((_, response) => response.end('{}')),
-    port,
-  )
+  const server = createHttpServer((_, response) => response.end('{}'))
+  await listening(server, port)
   await client.request({ action, path: 'x', signal: t.signal })
   server.close().closeAllConnections()
   await once(server, 'close')

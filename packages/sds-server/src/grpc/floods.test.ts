@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { TemporaryFolder } from '@livery/test-support'
+import { temporaryFolder } from '@livery/test-support'
 import { Attacked } from '../../test/attacked-process.ts'
 import { FLOODS } from '../../test/floods.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
@@ -36,8 +36,8 @@ function sent(socket: Socket, bytes: Buffer): Promise<void> {
 const skip = existsSync('/proc/self/clear_refs') ? false : 'needs /proc, to read how much memory a process has had'
 
 test('floods', { skip, timeout: 240_000 }, async t => {
-  using directory = new TemporaryFolder()
-  await using server = await Attacked.start(directory.path, {})
+  const directory = temporaryFolder(t)
+  await using server = await Attacked.start(directory, {})
   await server.order({ uid: VICTIM })
   using victim = new RawPeer(server.path)
   const stream = victim.open()

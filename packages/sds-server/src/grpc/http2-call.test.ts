@@ -5,7 +5,7 @@ import { type ClientHttp2Stream, createServer, type IncomingHttpHeaders, type Ou
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { listening, TemporaryFolder } from '@livery/test-support'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
 import { API, startServer, WEB } from '../../test/running-server.ts'
@@ -46,8 +46,7 @@ test('a response has the headers of gRPC, and its stream ends with trailers when
 })
 
 test('an open call keeps no headers', async t => {
-  using directory = new TemporaryFolder()
-  const path = join(directory.path, 'sds.sock')
+  const path = join(temporaryFolder(t), 'sds.sock')
   const calls: Http2Call[] = []
   const headers: WeakRef<IncomingHttpHeaders>[] = []
   const server = await listening(createServer(), path)

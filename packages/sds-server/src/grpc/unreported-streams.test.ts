@@ -4,7 +4,7 @@ import { createServer } from 'node:http2'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { listening, TemporaryFolder } from '@livery/test-support'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { FLOODS } from '../../test/floods.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
@@ -12,8 +12,7 @@ import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 const BYTES = 131_072
 
 test('a stream with too many header fields is heard of while it is read, and one that is reported is not', async t => {
-  using directory = new TemporaryFolder()
-  const path = join(directory.path, 'a.sock')
+  const path = join(temporaryFolder(t), 'a.sock')
   const server = await listening(createServer({ maxHeaderListPairs: 32 }), path)
   t.after(() => server.close())
   let reported = 0

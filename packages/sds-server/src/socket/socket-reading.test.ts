@@ -4,14 +4,13 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { listening, TemporaryFolder } from '@livery/test-support'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { startReading, stopReading } from './socket-reading.ts'
 
 const TURNS = 20
 
-test('bytes wait while a socket is not read, and for ever once it is destroyed, also before its end', async () => {
-  using directory = new TemporaryFolder()
-  const path = join(directory.path, 'a.sock')
+test('bytes wait while a socket is not read, and for ever once it is destroyed, also before its end', async t => {
+  const path = join(temporaryFolder(t), 'a.sock')
   const server = await listening(createServer(), path)
   const client = connect(path)
   client.on('error', () => {})
