@@ -40,6 +40,9 @@ const WITH_AGENT = PAPERS.filter(
 )
 
 let agent: LiveryProcess | undefined
+after(() => agent?.[Symbol.asyncDispose]())
+const folder = temporaryFolder({ after })
+const empty = temporaryFolder({ after })
 before(async () => {
   const [configuration] = blocksOf('docs/install.md', 'yaml')
   assert.ok(configuration)
@@ -47,9 +50,6 @@ before(async () => {
   agent = new LiveryProcess(['run'], { cwd: folder })
   await agent.line(/"event":"issued"/)
 })
-after(() => agent?.[Symbol.asyncDispose]())
-const folder = temporaryFolder({ after })
-const empty = temporaryFolder({ after })
 
 test('each command is run by a test, or marked by what it needs', () => {
   assert.ok(WITH_AGENT.length >= 4)
