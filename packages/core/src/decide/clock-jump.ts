@@ -9,7 +9,7 @@ export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
   const { ca } = turn.state
   reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
   // A wait that the CA asked for lasts as long as it said.
-  if (kind === 'back') ca.pause = { ...ca.pause, until: ca.pause.until - ms }
+  if (kind === 'back') ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }
   ca.awaitsRoots = ++ca.jumps
   turn.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
 }

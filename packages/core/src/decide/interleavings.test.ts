@@ -1,0 +1,83 @@
+/** Orders of events that random runs found to go wrong, each as short as it can be. */
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { makeFixtures } from '../../test/decide/fixtures.ts'
+import { checkInvariants } from '../../test/decide/invariants.ts'
+import { Random } from '../../test/decide/random.ts'
+import type { Settings } from '../../test/decide/settings.ts'
+import { World } from '../../test/decide/world.ts'
+import { type Identity, usable } from '../state/identity.ts'
+
+const SECOND_MS = 1_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+
+const fixtures = await makeFixtures(Date.UTC(2026, 0, 1))
+
+const SETTINGS: Settings = {
+  identities: 6,
+  ttlSeconds: 3_600,
+  timeoutMs: 30_000,
+  overlapMs: MINUTE_MS,
+  hasStore: false,
+  listsRoots: true,
+  revokesMissingRoots: false,
+  rotation: { ratio: 0.5, jitter: 0, settleMs: 5_000, ownSettleMs: 0, ackWaitMs: MINUTE_MS },
+  retry: { minMs: 500, maxMs: 150_000 },
+  concurrency: 8,
+  maxIdentities: 10,
+  removalGraceMs: MINUTE_MS,
+  idle: { afterMs: MINUTE_MS, action: 'renew' },
+}
+
+function makeWorld(settings: Partial<Settings> = {}): World {
+  const world = new World(new Random(1), { ...SETTINGS, ...settings }, fixtures)
+  pass(world, SECOND_MS)
+  return world
+}
+
+function pass(world: World, ms: number): void {
+  world.advance(ms, () => checkInvariants(world))
+}
+
+function add(world: World, ...who: readonly number[]): void {
+  for (const each of who) world.dispatch({ kind: 'added', id: world.id(each), tokenFile: undefined })
+}
+
+function list(world: World, listed: readonly number[], signer: number): void {
+  world.ca.listed = listed
+  world.ca.signer = signer
+  world.dispatch({ kind: 'caChanged', change: { kind: 'roots' } })
+  pass(world, SECOND_MS)
+}
+
+function identityOf(world: World, who: number): Identity {
+  const identity = world.state.identities.get(world.id(who))
+  assert.ok(identity)
+  return identity
+}
+
+function fingerprint(index: number): string | undefined {
+  return fixtures.authorities[index]?.root.fingerprint
+}
+
+test('an identity that waits for an approval, and meets a CA without room, is tried again after its backoff', () => {
+  const world = makeWorld()
+  world.pending.add(world.id(0))
+  world.ca.mode = 'rate-limited'
+  add(world, 0)
+  pass(world, MINUTE_MS)
+  assert.ok(world.sent <= 10, `${world.sent} requests`)
+})
+
+test('a CA without room is not asked in a loop once the clock is set back', () => {
+  const world = makeWorld()
+  world.ca.mode = 'rate-limited-for'
+  world.ca.amount = MINUTE_MS
+  add(world, 0)
+  pass(world, SECOND_MS)
+  world.jump(-HOUR_MS)
+  pass(world, 10 * MINUTE_MS)
+  assert.ok(world.sent <= 12, `${world.sent} requests`)
+})
