@@ -27,7 +27,7 @@ export function hurry(turn: Turn, identity: Identity): void {
     bringForward(turn, identity, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
   } else if (work.kind === 'restoring' && work.urgency !== 'on-demand') {
     setWork(turn, identity, { ...work, urgency: 'on-demand' })
-    state.restoring.push(identity, 'on-demand')
+    state.restoring.raise(identity, 'on-demand')
   }
 }
 

@@ -81,3 +81,15 @@ test('a CA without room is not asked in a loop once the clock is set back', () =
   pass(world, 10 * MINUTE_MS)
   assert.ok(world.sent <= 12, `${world.sent} requests`)
 })
+
+test('an identity that somebody asks for while it is read from the store is read once', () => {
+  const world = makeWorld({ hasStore: true })
+  add(world, 0)
+  pass(world, SECOND_MS)
+  world.restart()
+  add(world, 0)
+  world.watch(world.id(0))
+  assert.equal(world.reads.length, 1)
+  pass(world, SECOND_MS)
+  assert.ok(usable(identityOf(world, 0), world.now))
+})
