@@ -93,3 +93,20 @@ test('an identity that somebody asks for while it is read from the store is read
   pass(world, SECOND_MS)
   assert.ok(usable(identityOf(world, 0), world.now))
 })
+
+test('a root that was revoked and is listed again counts the leaves that are still under it', () => {
+  const world = makeWorld({ revokesMissingRoots: true })
+  add(world, 0)
+  pass(world, SECOND_MS)
+  world.ca.mode = 'denied'
+  list(world, [1], 1)
+  list(world, [0, 1], 1)
+  const roots = world.state.bundles.get(world.state.trustDomain)?.roots()
+  const leaves = roots?.map(({ anchor, leases }) => [anchor.fingerprint, leases])
+  assert.deepEqual(
+    leaves?.find(([each]) => each === fingerprint(0)),
+    [fingerprint(0), 1],
+  )
+  world.dispatch({ kind: 'dropped', id: world.id(0) })
+  checkInvariants(world)
+})
