@@ -110,3 +110,18 @@ test('a root that was revoked and is listed again counts the leaves that are sti
   world.dispatch({ kind: 'dropped', id: world.id(0) })
   checkInvariants(world)
 })
+
+test('a leaf that waits for its root does not take the place of another once that root is revoked', () => {
+  const rotation = { ...SETTINGS.rotation, settleMs: 2 * HOUR_MS }
+  const world = makeWorld({ revokesMissingRoots: true, rotation })
+  add(world, 0)
+  pass(world, SECOND_MS)
+  list(world, [0, 1], 1)
+  world.dispatch({ kind: 'renewalAsked', id: world.id(0) })
+  pass(world, SECOND_MS)
+  assert.equal(identityOf(world, 0).upcoming?.issued.root.fingerprint, fingerprint(1))
+  world.ca.mode = 'denied'
+  list(world, [0], 0)
+  pass(world, 57 * MINUTE_MS)
+  assert.equal(identityOf(world, 0).current?.root.fingerprint, fingerprint(0))
+})
