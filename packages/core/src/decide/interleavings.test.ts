@@ -125,3 +125,15 @@ test('a leaf that waits for its root does not take the place of another once tha
   pass(world, 57 * MINUTE_MS)
   assert.equal(identityOf(world, 0).current?.root.fingerprint, fingerprint(0))
 })
+
+test('an identity that has no certificate yet asks again once the clock is set back', () => {
+  const world = makeWorld()
+  world.ca.mode = 'early'
+  world.ca.amount = 4 * MINUTE_MS
+  add(world, 0)
+  pass(world, SECOND_MS)
+  world.jump(-HOUR_MS)
+  world.ca.mode = 'good'
+  pass(world, 10 * SECOND_MS)
+  assert.ok(usable(identityOf(world, 0), world.now))
+})
