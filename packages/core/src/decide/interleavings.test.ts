@@ -137,3 +137,14 @@ test('an identity that has no certificate yet asks again once the clock is set b
   pass(world, 10 * SECOND_MS)
   assert.ok(usable(identityOf(world, 0), world.now))
 })
+
+test('a stored certificate that is not valid yet does not keep the CA from being asked', () => {
+  const world = makeWorld({ hasStore: true })
+  add(world, 0)
+  pass(world, SECOND_MS)
+  world.jump(-2 * MINUTE_MS)
+  world.restart()
+  add(world, 0)
+  pass(world, 5 * SECOND_MS)
+  assert.ok(usable(identityOf(world, 0), world.now))
+})
