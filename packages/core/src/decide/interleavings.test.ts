@@ -148,3 +148,15 @@ test('a stored certificate that is not valid yet does not keep the CA from being
   pass(world, 5 * SECOND_MS)
   assert.ok(usable(identityOf(world, 0), world.now))
 })
+
+test('an idle identity that an operator renews is idle again if nobody comes', () => {
+  const world = makeWorld({ idle: { afterMs: MINUTE_MS, action: 'drop' } })
+  add(world, 0)
+  pass(world, MINUTE_MS)
+  assert.equal(identityOf(world, 0).work.kind, 'idle')
+  world.dispatch({ kind: 'renewalAsked', id: world.id(0) })
+  pass(world, SECOND_MS)
+  assert.ok(usable(identityOf(world, 0), world.now))
+  pass(world, MINUTE_MS)
+  assert.equal(identityOf(world, 0).work.kind, 'idle')
+})
