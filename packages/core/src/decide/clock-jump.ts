@@ -8,10 +8,16 @@ import { reportForAll, type Turn } from './turn.ts'
 
 /** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
 export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
-  const { ca } = turn.state
+  const {
+    state: { ca, unused },
+    now,
+  } = turn
   reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
-  // A wait that the CA asked for lasts as long as it said.
-  if (kind === 'back') ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }
+  if (kind === 'back') {
+    unused.clockSetBack(now)
+    // A wait that the CA asked for lasts as long as it said.
+    ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }
+  }
   ca.awaitsRoots = ++ca.jumps
   turn.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
 }

@@ -160,3 +160,13 @@ test('an idle identity that an operator renews is idle again if nobody comes', (
   pass(world, MINUTE_MS)
   assert.equal(identityOf(world, 0).work.kind, 'idle')
 })
+
+test('identities that nobody uses are let go in time also when the clock was set back', () => {
+  const world = makeWorld()
+  world.dispatch({ kind: 'asked', id: world.id(0) })
+  pass(world, SECOND_MS)
+  world.jump(-HOUR_MS)
+  world.dispatch({ kind: 'asked', id: world.id(1) })
+  pass(world, 2 * MINUTE_MS)
+  assert.equal(world.state.identities.size, 0)
+})
