@@ -9,12 +9,13 @@ import { reportForAll, type Turn } from './turn.ts'
 /** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
 export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
   const {
-    state: { ca, unused },
+    state: { ca, identities, unused },
     now,
   } = turn
   reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
   if (kind === 'back') {
     unused.clockSetBack(now)
+    for (const { work } of identities.values()) if (work.kind === 'fetching') work.request.sentAt -= ms
     // A wait that the CA asked for lasts as long as it said.
     ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }
   }

@@ -170,3 +170,14 @@ test('identities that nobody uses are let go in time also when the clock was set
   pass(world, 2 * MINUTE_MS)
   assert.equal(world.state.identities.size, 0)
 })
+
+test('a CA that is down is probed soon when the clock is set back while a probe hangs', () => {
+  const world = makeWorld()
+  world.ca.mode = 'silent'
+  add(world, 0)
+  pass(world, 2 * MINUTE_MS)
+  world.jump(-HOUR_MS)
+  world.ca.mode = 'good'
+  pass(world, MINUTE_MS)
+  assert.ok(usable(identityOf(world, 0), world.now))
+})
