@@ -43,6 +43,8 @@ export class Engine implements AsyncDisposable {
   readonly #clock: Clock
   readonly #events: Event[] = []
   #actions: Action[] = []
+  /** What was not due then is planned from then on: it may have fallen due while the actions were performed. */
+  #decidedAt = Number.NEGATIVE_INFINITY
   #isDeciding = false
   #isPerforming = false
   #timer: { readonly at: number; readonly end: Disposable } | undefined
@@ -115,9 +117,11 @@ export class Engine implements AsyncDisposable {
   #decide(): void {
     this.#isDeciding = true
     try {
-      for (let event = this.#events.shift(); event; event = this.#events.shift())
-        for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy))
+      for (let event = this.#events.shift(); event; event = this.#events.shift()) {
+        this.#decidedAt = this.#clock.now()
+        for (const action of decide(this.state, event, this.#decidedAt, this.#options.policy))
           this.#actions.push(action)
+      }
     } finally {
       this.#isDeciding = false
     }
@@ -256,7 +260,7 @@ export class Engine implements AsyncDisposable {
 
   /** One that fires too early finds nothing due, and is set again. */
   #armTimer(): void {
-    const at = nextWake(this.state, this.#clock.now())
+    const at = nextWake(this.state, this.#decidedAt)
     if (this.state.isClosed || at === Number.POSITIVE_INFINITY || (this.#timer && this.#timer.at <= at)) return
     this.#timer?.end[Symbol.dispose]()
     const end = this.#clock.at(at, () => {
