@@ -2,6 +2,7 @@
 
 import type { Random } from './random.ts'
 import { MODES } from './random-ca.ts'
+import { MOODS } from './server.ts'
 import type { World } from './world.ts'
 
 export interface Operation {
@@ -13,8 +14,6 @@ export interface Operation {
   /** In [0, 1). */
   readonly amount: number
 }
-
-const MOODS = ['accepts', 'accepts', 'accepts', 'rejects', 'silent'] as const
 
 type Act = (world: World, operation: Operation) => void
 
@@ -52,9 +51,9 @@ const ACTS = {
   unpend: [1, world => world.pending.clear()],
   ownRoots: [1, (world, { who }) => toggleOwn(world, who)],
   open: [2, (world, { who }) => world.openStream(MOODS[who % MOODS.length] ?? 'accepts')],
-  close: [1.5, (world, { who }) => world.closeStream(who)],
-  breakDisk: [0.5, world => (world.isDiskBroken = true)],
-  mendDisk: [0.5, world => (world.isDiskBroken = false)],
+  close: [1.5, (world, { who }) => world.server.close(who)],
+  breakDisk: [0.5, world => (world.disk.isBroken = true)],
+  mendDisk: [0.5, world => (world.disk.isBroken = false)],
   restart: [0.7, world => world.restart()],
 } as const satisfies Record<string, readonly [number, Act]>
 

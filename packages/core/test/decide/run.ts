@@ -79,8 +79,8 @@ function endFaults(world: World): void {
   world.refused.clear()
   world.pending.clear()
   ca.own.clear()
-  while (world.streams.length > 0) world.closeStream(0)
-  world.isDiskBroken = false
+  world.server.closeAll()
+  world.disk.isBroken = false
   world.crl(undefined)
   world.dispatch({ kind: 'caChanged', change: { kind: 'roots' } })
 }

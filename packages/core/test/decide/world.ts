@@ -3,12 +3,10 @@
 import { CAError } from '../../src/contract/ca-client.ts'
 import { asShownCAError } from '../../src/contract/ca-failure.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import type { StoredRoot } from '../../src/contract/trust-anchor.ts'
 import { decide } from '../../src/decide/decide.ts'
 import type { Action, Answer, Event, Found, Judged, RestoreSource } from '../../src/decide/event.ts'
 import type { Policy } from '../../src/decide/turn.ts'
 import { nextWake } from '../../src/decide/wake.ts'
-import type { StreamReceipts } from '../../src/secrets/receipts.ts'
 import type { TrustBundleSecret } from '../../src/secrets/secret-item.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 import { type Identity, type Request, usable } from '../../src/state/identity.ts'
@@ -21,10 +19,12 @@ import { RevocationTable } from '../../src/trust/revocation.ts'
 import { dropRefusal, type RootAction } from '../../src/trust/rotation-status.ts'
 import { MAX_CLOCK_SKEW_MS } from '../../src/x509/ca-answer-verifier.ts'
 import { readCrls } from '../../src/x509/crl.ts'
+import { Disk } from './disk.ts'
 import type { Fixtures } from './fixtures.ts'
 import { Limits } from './limits.ts'
 import type { Random } from './random.ts'
 import { RandomCA } from './random-ca.ts'
+import { type Mood, Server } from './server.ts'
 import type { Settings } from './settings.ts'
 
 export const TRUST_DOMAIN = 'example.org'
@@ -46,26 +46,6 @@ interface Read {
   at: number
 }
 
-/** One stream of a server, and how it answers a bundle. */
-interface Stream {
-  readonly receipts: StreamReceipts
-  readonly mood: Mood
-}
-
-export type Mood = 'accepts' | 'rejects' | 'silent'
-
-interface Acknowledgement {
-  readonly stream: Stream
-  readonly bundle: TrustBundleSecret
-  at: number
-}
-
-interface Stored extends Pick<Found, 'receivedAt' | 'phase' | 'isProvisional'> {
-  readonly notBefore: number
-  readonly notAfter: number
-  readonly signer: number
-}
-
 export class World {
   /** Milliseconds since the epoch. */
   now = Date.UTC(2026, 0, 1)
@@ -85,28 +65,25 @@ export class World {
   /** Keys that were made and not wiped. */
   readonly keys = new Set<SealedKey>()
   readonly pending = new Set<SpiffeId>()
-  readonly disk = new Map<SpiffeId, Stored>()
+  readonly disk = new Disk()
   readonly refused = new Set<string>()
   /** Their streams lost what they had, and ask again. */
   readonly #askAgain = new Set<SpiffeId>()
   /** When each identity was last used or asked for, by what is held; infinite if the clock was set since. */
   readonly usedAt = new Map<SpiffeId, number>()
-  isDiskBroken = false
   /** Requests that were sent. */
   sent = 0
   /** Milliseconds that the process has waited for events. */
   idleMs = 0
   /** When the CA's list of roots comes; infinite if nobody has asked for it. */
   listAt = Number.POSITIVE_INFINITY
-  readonly streams: Stream[] = []
-  readonly acknowledgements: Acknowledgement[] = []
+  readonly server: Server
   /** By the names of the bundles: what all who watch them were sent last. */
   readonly published = new Map<string, TrustBundleSecret | undefined>()
   state: State
   receipts: BundleReceipts
   readonly policy: Policy
   readonly #served = new WeakSet<Issued>()
-  #storedRoots: readonly StoredRoot[] = []
   readonly #events: Event[] = []
   readonly #actions: Action[] = []
   /** Of the timer, as of the last decision: what it leaves undone is due then, whatever the time is by now. */
@@ -119,6 +96,7 @@ export class World {
     this.random = random
     this.settings = settings
     this.fixtures = fixtures
+    this.server = new Server(random)
     this.ids = Array.from(
       { length: settings.identities },
       (_, index): SpiffeId => `spiffe://${TRUST_DOMAIN}/w/${index}`,
@@ -162,11 +140,10 @@ export class World {
 
   /** When something happens next without the driver; infinite if nothing will. */
   get nextAt(): number {
-    let at = Math.min(this.wakeAt, this.listAt)
+    let at = Math.min(this.wakeAt, this.listAt, this.server.nextAt)
     for (const flight of this.flights.values()) at = Math.min(at, endOf(flight))
     for (const read of this.reads) at = Math.min(at, read.at)
     for (const asked of this.rootsAsked) at = Math.min(at, asked.at)
-    for (const acknowledgement of this.acknowledgements) at = Math.min(at, acknowledgement.at)
     return at
   }
 
@@ -188,9 +165,8 @@ export class World {
       for (const { jump } of this.rootsAsked.splice(asked, 1)) this.dispatch({ kind: 'rootsAsked', jump })
       return
     }
-    const answer = this.acknowledgements.findIndex(({ at }) => at <= now)
-    if (answer !== -1) {
-      for (const each of this.acknowledgements.splice(answer, 1)) this.#acknowledge(each)
+    if (this.server.nextAt <= now) {
+      this.server.answerNext(now)
       return
     }
     if (this.listAt <= now) {
@@ -233,7 +209,7 @@ export class World {
       if (ms < 0) flight.deadlineAt += ms
     }
     for (const read of this.reads) read.at += ms
-    for (const acknowledgement of this.acknowledgements) acknowledgement.at += ms
+    this.server.move(ms)
     if (ms < 0) for (const asked of this.rootsAsked) asked.at += ms
     this.listAt += ms
     if (Math.abs(ms) >= JUMP_MS) this.#seeJump({ kind: ms > 0 ? 'forward' : 'back', ms: Math.abs(ms) })
@@ -260,43 +236,32 @@ export class World {
 
   /** The process ends, and the next one begins with what is on the disk. */
   restart(): void {
-    const disk = new Map(this.disk)
+    this.disk.close()
     this.dispatch({ kind: 'closed' })
     for (const [request, flight] of this.flights) this.#end(request, flight)
     for (const read of this.reads.splice(0)) this.#endRead(read)
-    for (const { receipts } of this.streams.splice(0)) receipts[Symbol.dispose]()
+    this.server.closeAll()
     if (this.keys.size > 0) throw new Error(`${this.keys.size} keys are left after the end`)
     this.rootsAsked.length = 0
-    this.acknowledgements.length = 0
     this.published.clear()
     this.watched.clear()
     this.wishes.clear()
     this.#askAgain.clear()
     this.pending.clear()
-    this.disk.clear()
-    for (const [id, stored] of disk) this.disk.set(id, stored)
+    this.disk.open()
     const { state, receipts } = this.#open()
     this.state = state
     this.receipts = receipts
     this.wakeAt = Number.POSITIVE_INFINITY
-    if (this.#storedRoots.length > 0)
-      this.dispatch({ kind: 'rootsRestored', roots: this.#storedRoots, read: this.fixtures.read })
+    const { roots } = this.disk
+    if (roots.length > 0) this.dispatch({ kind: 'rootsRestored', roots, read: this.fixtures.read })
     this.#askRoots(0)
   }
 
-  /** A server's stream gets the roots, and each later version. */
+  /** One more stream of the server. */
   openStream(mood: Mood): void {
-    const stream = { receipts: this.receipts.open(() => 'a client'), mood }
-    this.streams.push(stream)
-    for (const bundle of this.state.bundles.byTrustDomain.values()) if (bundle.secret) this.#send(stream, bundle.secret)
-  }
-
-  closeStream(who: number): void {
-    const [stream] = this.streams.splice(who % Math.max(this.streams.length, 1), 1)
-    if (!stream) return
-    const left = this.acknowledgements.filter(each => each.stream !== stream)
-    this.acknowledgements.splice(0, this.acknowledgements.length, ...left)
-    stream.receipts[Symbol.dispose]()
+    const bundles = [...this.state.bundles.byTrustDomain.values()].flatMap(({ secret }) => secret ?? [])
+    this.server.open(this.receipts, mood, bundles, this.now)
   }
 
   /** The list of this authority; without one the lists are empty. */
@@ -369,18 +334,7 @@ export class World {
 
   #publish(name: string, secret: TrustBundleSecret | undefined): void {
     this.published.set(name, secret)
-    if (secret && name === `spiffe://${TRUST_DOMAIN}`) for (const stream of this.streams) this.#send(stream, secret)
-  }
-
-  #send(stream: Stream, bundle: TrustBundleSecret): void {
-    stream.receipts.sent(bundle)
-    if (stream.mood !== 'silent')
-      this.acknowledgements.push({ stream, bundle, at: this.now + this.random.below(2_000) })
-  }
-
-  #acknowledge({ stream: { receipts, mood }, bundle }: Acknowledgement): void {
-    if (mood === 'accepts') receipts.accepted(bundle)
-    else receipts.rejected(bundle, 'no')
+    if (secret && name === `spiffe://${TRUST_DOMAIN}`) this.server.push(secret, this.now)
   }
 
   #seeJump(jump: ClockJump): void {
@@ -414,17 +368,17 @@ export class World {
         this.#publish(action.bundle.name, action.bundle.secret)
         break
       case 'storeRoots':
-        this.#storedRoots = action.bundle.stored()
+        this.disk.roots = action.bundle.stored()
         break
       case 'wipe':
         action.key.wipe()
         break
       case 'store':
-        this.#store(action.identity)
+        this.disk.put(action.identity)
         break
       case 'forget':
         this.pending.delete(action.id)
-        this.disk.delete(action.id)
+        this.disk.forget(action.id)
         break
       case 'askRoots':
         this.#askRoots(0)
@@ -497,11 +451,11 @@ export class World {
   }
 
   #found({ id }: Identity, from: RestoreSource): Found | string | undefined {
-    if (this.isDiskBroken) return 'the disk is broken'
+    if (this.disk.isBroken) return 'the disk is broken'
     const stored = this.disk.get(id)
     if (!stored || (from === 'bootstrap') !== stored.isProvisional) return undefined
     const signer = this.ca.signer
-    this.ca.signer = stored.signer
+    this.ca.signer = this.#authorityOf(stored.rootFingerprint)
     const judged = this.ca.certificate(id, stored, each => this.#refusal(each))
     this.ca.signer = signer
     const { verified, offered, key } = judged
@@ -512,12 +466,8 @@ export class World {
     return fault
   }
 
-  #store({ id, current }: Identity): void {
-    if (!current || (current.source !== 'signed' && current.source !== 'brought')) return
-    const { secret, receivedAt, phase, source, root } = current
-    const { notBefore, notAfter } = secret
-    const signer = this.fixtures.authorities.findIndex(each => each.root.fingerprint === root.fingerprint)
-    this.disk.set(id, { notBefore, notAfter, receivedAt, phase, signer, isProvisional: source === 'brought' })
+  #authorityOf(fingerprint: string): number {
+    return this.fixtures.authorities.findIndex(({ root }) => root.fingerprint === fingerprint)
   }
 
   /** Roots first: whoever verifies a leaf has its root by then. */
