@@ -44,6 +44,8 @@ export class Engine implements AsyncDisposable {
   /** What is still to be done, from `#done` on. */
   #actions: Action[] = []
   #done = 0
+  /** What was not due then is planned from then on: it may have fallen due while the actions were performed. */
+  #decidedAt = Number.NEGATIVE_INFINITY
   #isPerforming = false
   #timer: { readonly at: number; readonly end: Disposable } | undefined
   readonly #requests = new Map<Request, AbortController>()
@@ -60,7 +62,8 @@ export class Engine implements AsyncDisposable {
 
   /** Has `event` decided at once, and what follows done before this call returns, unless it comes while something is being done. */
   dispatch(event: Event): void {
-    for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy)) this.#actions.push(action)
+    this.#decidedAt = this.#clock.now()
+    for (const action of decide(this.state, event, this.#decidedAt, this.#options.policy)) this.#actions.push(action)
     if (this.#isPerforming) return
     this.#isPerforming = true
     try {
@@ -244,7 +247,7 @@ export class Engine implements AsyncDisposable {
 
   /** One that fires too early finds nothing due, and is set again. */
   #armTimer(): void {
-    const at = nextWake(this.state, this.#clock.now())
+    const at = nextWake(this.state, this.#decidedAt)
     if (this.state.isClosed || at === Number.POSITIVE_INFINITY || (this.#timer && this.#timer.at <= at)) return
     this.#timer?.end[Symbol.dispose]()
     const end = this.#clock.at(at, () => {

@@ -169,7 +169,8 @@ function useFound(turn: Turn, identity: Identity, issued: Issued, found: Found, 
   report(turn, identity.id, { kind: 'restored', from, serialNumber, notAfter, renewAt })
   wait(turn, identity, renewAt, 'renewal')
   checkRevocation(turn, identity)
-  if (isProvisional) enqueue(turn, identity, 'first')
+  // One that is not valid yet serves nobody: the CA may give one that is.
+  if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(turn, identity, 'first')
   else if (isOutdated) bringForward(turn, identity, timeToFollow(turn, identity), 'renewal')
 }
 

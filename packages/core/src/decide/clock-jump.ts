@@ -1,15 +1,24 @@
 /** The order of work after a sleep, a stop or a clock that was set: the CA's roots first, then leaves, soonest expiry first. */
 
+import { usable } from '../state/identity.ts'
 import type { ClockJump } from '../time/clock.ts'
 import { retryFailing } from './outage.ts'
+import { bringForward } from './plan.ts'
 import { reportForAll, type Turn } from './turn.ts'
 
 /** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
 export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
-  const { ca } = turn.state
+  const {
+    state: { ca, identities, unused },
+    now,
+  } = turn
   reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
-  // A wait that the CA asked for lasts as long as it said.
-  if (kind === 'back') ca.pause = { ...ca.pause, until: ca.pause.until - ms }
+  if (kind === 'back') {
+    unused.clockSetBack(now)
+    for (const { work } of identities.values()) if (work.kind === 'fetching') work.request.sentAt -= ms
+    // A wait that the CA asked for lasts as long as it said.
+    ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }
+  }
   ca.awaitsRoots = ++ca.jumps
   turn.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
 }
@@ -17,7 +26,7 @@ export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
 /** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
 export function rootsAsked(turn: Turn, jump: number): void {
   const {
-    state: { ca },
+    state: { ca, identities },
     now,
   } = turn
   if (jump !== ca.awaitsRoots) return
@@ -26,4 +35,7 @@ export function rootsAsked(turn: Turn, jump: number): void {
   ca.lastCertificateAskedAt = Math.min(ca.lastCertificateAskedAt, now)
   for (const { fault } of ca.shared.values()) fault.clockJumped(now)
   retryFailing(turn)
+  // Its next request was planned by the clock as it was.
+  for (const identity of identities.values())
+    if (identity.health.kind === 'ok' && !usable(identity, now)) bringForward(turn, identity, now, 'first')
 }

@@ -2,6 +2,7 @@
 
 import type { CAChange } from '../contract/ca-client.ts'
 import { type Identity, usable } from '../state/identity.ts'
+import { isUsed } from '../state/state.ts'
 import { timeToFollow } from './answer.ts'
 import { hurryProbe } from './ca.ts'
 import { forgiveOwn } from './outage.ts'
@@ -21,13 +22,13 @@ export function hurry(turn: Turn, identity: Identity): void {
   if (work.kind === 'queued') {
     state.queue.push(identity, reason)
     hurryProbe(turn)
-  } else if (work.kind === 'idle') enqueue(turn, identity, 'on-demand')
+  } else if (work.kind === 'idle') revive(turn, identity)
   else if (health.kind === 'failing' && lastFailure) {
     hurryShared(turn, identity)
     bringForward(turn, identity, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
   } else if (work.kind === 'restoring' && work.urgency !== 'on-demand') {
     setWork(turn, identity, { ...work, urgency: 'on-demand' })
-    state.restoring.push(identity, 'on-demand')
+    state.restoring.raise(identity, 'on-demand')
   }
 }
 
@@ -46,8 +47,9 @@ export function renewNow(turn: Turn, identity: Identity): void {
   const { work, lastSuccessAt = 0 } = identity
   const due = Math.min(lastSuccessAt, now) + MIN_RENEWAL_INTERVAL_MS
   if (work.kind === 'waiting' && due > now) bringForward(turn, identity, due, 'renewal')
-  else if (work.kind === 'waiting' || work.kind === 'idle')
+  else if (work.kind === 'waiting')
     enqueue(turn, identity, usable(identity, now) ? 'renewal' : 'on-demand', 'on-demand')
+  else if (work.kind === 'idle') revive(turn, identity)
   else if (work.kind === 'queued') state.queue.push(identity, 'on-demand')
   hurryProbe(turn)
 }
@@ -72,6 +74,13 @@ export function caChanged(turn: Turn, change: CAChange): void {
     if (identity.work.kind === 'waiting') bringForward(turn, identity, timeToFollow(turn, identity), 'renewal')
     else markOutdated(identity)
   }
+}
+
+/** It is kept fresh again, and idle again if nobody comes to watch it. */
+function revive(turn: Turn, identity: Identity): void {
+  const { state, now } = turn
+  if (!isUsed(state, identity)) state.unused.add(identity, now)
+  enqueue(turn, identity, 'on-demand')
 }
 
 /** The store may have an older certificate than the CA. */

@@ -30,14 +30,14 @@ export function failed(turn: Turn, request: Request, failure: CAError, waitedMs:
   retryAfter(turn, identity, delay)
 }
 
-/** Milliseconds. A CA without room says nothing of this identity: with the others it comes back when the pause ends. */
+/** Milliseconds. A CA without room says nothing of this identity: it comes back with the others when the pause ends, if there is one. */
 function delayOf(turn: Turn, request: Request, failure: CAError): number {
   const { state, policy, now } = turn
   const identity = request.of
   if (failure.code === 'ttl-too-long' && lowerTtl(turn, identity)) return ownBackoff(turn, identity)
   // Probes find the end of a cause that many share.
   const isShared = !isAbsence(failure) && !waitsForApproval(turn, identity) && shareFailure(turn, request, failure)
-  if (failure.code === 'rate-limited' && !failure.local) return state.ca.pause.until - now
+  if (failure.code === 'rate-limited' && !failure.local && !state.ca.pause.isOver) return state.ca.pause.until - now
   const isNew = failure.code === 'unauthenticated' && !failure.local && identity.lastSuccessAt === undefined
   const own =
     failure.retryable && !isShared

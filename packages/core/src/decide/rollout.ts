@@ -11,7 +11,7 @@ import { retryFailing } from './outage.ts'
 import { bringForward } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { turnTime } from './renewal-time.ts'
-import { hasten } from './serving.ts'
+import { dropUpcoming, hasten } from './serving.ts'
 import type { Turn } from './turn.ts'
 
 /** `givenUp` and `revoked` are fingerprints. */
@@ -75,7 +75,11 @@ function replaceRevoked(turn: Turn, bundle: TrustBundle, fingerprints: readonly 
     const waiting = identity.upcoming?.issued
     if (waiting && !isUnder(waiting)) {
       if (mayReplace(turn, identity, waiting)) hasten(turn, identity, waiting.secret.notBefore)
-    } else bringForward(turn, identity, now, 'new-root')
+      continue
+    }
+    // It must not take the place of one that peers accept.
+    if (waiting && !bundle.anchor(waiting.root.fingerprint)) dropUpcoming(turn, identity)
+    bringForward(turn, identity, now, 'new-root')
   }
 }
 

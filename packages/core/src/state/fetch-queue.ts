@@ -76,6 +76,11 @@ export class FetchQueue<Key> {
     this.#compact()
   }
 
+  /** As {@link push}, if it waits: one that runs is not taken again. */
+  raise(key: Key, urgency: Urgency): void {
+    if (this.#places.has(key)) this.push(key, urgency)
+  }
+
   delete(key: Key): void {
     this.#places.delete(key)
     this.#compact()

@@ -22,7 +22,8 @@ export type Keep =
 export interface Request {
   readonly of: Identity
   readonly urgency: Urgency
-  readonly sentAt: number
+  /** Moves with a clock that is set back: nothing was sent in the future. */
+  sentAt: number
   /** See {@link CertificateRequest.connectWithinMs}. */
   readonly connectWithinMs: number | undefined
   readonly ttlSeconds: number

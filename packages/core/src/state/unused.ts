@@ -43,6 +43,12 @@ export class Unused {
     return Math.min(oldestOf(this.#evictable), oldestOf(this.#droppable)) + this.#idle.afterMs
   }
 
+  /** The clock was set back: what lies ahead now began by now. */
+  clockSetBack(now: number): void {
+    for (const unused of [this.#evictable, this.#droppable])
+      for (const [identity, since] of unused) unused.set(identity, Math.min(since, now))
+  }
+
   /** Takes out one that is idle, if there is one. */
   takeIdle(now: number): Identity | undefined {
     for (const unused of [this.#evictable, this.#droppable]) {

@@ -61,6 +61,8 @@ export class HeldRoots {
   readonly #overlapMs: number
   readonly #budget: RootBudget | undefined
   readonly #roots = new Map<string, HeldRoot>()
+  /** Leaves under roots that were removed while they needed them: a root that comes back has them. */
+  readonly #orphans = new Map<string, number>()
   #length = 0
 
   constructor({ maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: HeldRootsOptions) {
@@ -89,14 +91,27 @@ export class HeldRoots {
   put(held: HeldRoot): void {
     const { fingerprint, pem } = held.anchor
     if (this.#roots.has(fingerprint)) return
+    held.leases += this.#orphans.get(fingerprint) ?? 0
+    this.#orphans.delete(fingerprint)
     this.#roots.set(fingerprint, held)
     this.#length += pem.length
   }
 
   delete(anchor: TrustAnchor): void {
+    const { leases = 0 } = this.#roots.get(anchor.fingerprint) ?? {}
     if (!this.#roots.delete(anchor.fingerprint)) return
+    if (leases > 0) this.#orphans.set(anchor.fingerprint, leases)
     this.#length -= anchor.pem.length
     this.#budget?.release(anchor)
+  }
+
+  /** A leaf under the root is gone. */
+  unlease(fingerprint: string): void {
+    const held = this.#roots.get(fingerprint)
+    const orphans = this.#orphans.get(fingerprint) ?? 0
+    if (held) held.leases--
+    else if (orphans > 1) this.#orphans.set(fingerprint, orphans - 1)
+    else this.#orphans.delete(fingerprint)
   }
 
   /**

@@ -326,10 +326,9 @@ export class TrustBundle {
     held.leases++
   }
 
-  /** A leaf under the root is gone. A root that was removed meanwhile has no leases. */
+  /** A leaf under the root is gone; the root may be gone, too. */
   unlease(fingerprint: string): void {
-    const held = this.#roots.get(fingerprint)
-    if (held && held.leases > 0) held.leases--
+    this.#roots.unlease(fingerprint)
   }
 
   /**
