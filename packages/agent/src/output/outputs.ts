@@ -1,10 +1,9 @@
 /** The directories to which certificates are written, one per identity that the configuration gives one. */
 import { isDeepStrictEqual } from 'node:util'
-import { type Clock, type SecretManager, Semaphore, WatchedFiles } from '@livery/core'
-import type { ConfiguredIdentity } from '../config/identities.ts'
-import type { OutputSetting } from '../config/output-schema.ts'
+import { type Clock, type SecretManager, Semaphore, type SpiffeId, WatchedFiles } from '@livery/core'
 import type { Logger } from '../observe/logger.ts'
 import { IdentityOutput } from './identity-output.ts'
+import type { OutputSetting } from './keys.ts'
 
 /** Each write is four or five fsyncs. */
 const WRITES_AT_ONCE = 4
@@ -15,7 +14,11 @@ export interface OutputsParts {
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
 }
 
-type Given = Pick<ConfiguredIdentity, 'id' | 'output'>
+/** An identity, and where its certificate is written. */
+export interface Given {
+  readonly id: SpiffeId
+  readonly output: OutputSetting | undefined
+}
 
 export class Outputs implements Disposable {
   readonly #parts: OutputsParts
@@ -68,12 +71,16 @@ export class Outputs implements Disposable {
     this.follow(this.#followed)
   }
 
+  leave(): void {
+    this[Symbol.dispose]()
+  }
+
   [Symbol.dispose](): void {
     this.release()
     this.#watched[Symbol.dispose]()
   }
 
-  #open(identity: ConfiguredIdentity['id'], setting: OutputSetting): IdentityOutput {
+  #open(identity: SpiffeId, setting: OutputSetting): IdentityOutput {
     const { secrets, clock, logger } = this.#parts
     return new IdentityOutput({
       identity,

@@ -9,6 +9,7 @@ import { createLogger } from '../observe/logger.ts'
 import { Registry } from '../observe/prometheus.ts'
 import { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigReloader } from './config-reloader.ts'
+import { LastRead } from './last-read.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-reloader-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -27,7 +28,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
   const loading = Promise.withResolvers<AbortSignal>()
   const registry = new Registry()
   const reloader = new ConfigReloader({
-    started: { ...started, file: undefined },
+    lastRead: new LastRead({ ...started, file: undefined }),
     load: signal => {
       loading.resolve(signal)
       return new Promise(() => {})
@@ -37,7 +38,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
     scopes: sink.scopes,
     log: { write: () => {} },
     metrics: new ReloadMetrics(registry),
-    onReloaded: () => assert.fail('nothing is in force'),
+    secrets: { retryFailing: () => assert.fail('nothing is in force') },
   })
   const reloading = reloader.reload()
   const signal = await loading.promise
@@ -64,14 +65,14 @@ test('a reload of the same configuration says that it is in force, so that what 
   }
   let reloads = 0
   await using reloader = new ConfigReloader({
-    started: { ...started, file: undefined },
+    lastRead: new LastRead({ ...started, file: undefined }),
     load: () => Promise.resolve(started),
     live: { apply: () => Promise.resolve(same) },
     clock,
     scopes: sink.scopes,
     log: { write: () => {} },
     metrics: new ReloadMetrics(new Registry()),
-    onReloaded: () => reloads++,
+    secrets: { retryFailing: () => void reloads++ },
   })
   await reloader.reload()
   assert.equal(reloads, 1)

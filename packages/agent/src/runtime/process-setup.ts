@@ -1,6 +1,4 @@
-/** Prepares the process: no core files, a vault for keys, warnings of what it lacks, garbage collection on demand. */
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
+/** Prepares the process: no core files, a vault for keys, warnings of what it lacks. */
 import type { Clock, KeyVault } from '@livery/core'
 import { createKeyVault, disableCoreDumps, nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Logger } from '../observe/logger.ts'
@@ -36,25 +34,4 @@ export function warnOfUnsetClock(clock: Clock, logger: Logger): void {
     logger.warn(
       `the clock says ${new Date(now).toISOString()}: no certificate is valid until it is set, and none is served`,
     )
-}
-
-let gc: NodeJS.GCFunction | undefined
-
-/** Collects all garbage at once. */
-export function collectGarbage(): void {
-  gc ??= globalThis.gc ?? exposedGc()
-  void gc({ type: 'major', execution: 'sync', flavor: 'last-resort' })
-}
-
-/**
- * What the option `--expose-gc` gives, without what it costs: V8 takes compiled code only under the flags that it was compiled under, so
- * that with the option each start compiles Node's own modules. The flag is back at once, for code that is compiled later.
- */
-function exposedGc(): NodeJS.GCFunction {
-  setFlagsFromString('--expose-gc')
-  try {
-    return runInNewContext('gc')
-  } finally {
-    setFlagsFromString('--no-expose-gc')
-  }
 }

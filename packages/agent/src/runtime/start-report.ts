@@ -1,11 +1,11 @@
 /** Logs what the agent serves, and to whom, when it starts. */
 import type { SocketConfig } from '@livery/sds-server'
+import type { AdminAddresses } from '../admin/admin-endpoints.ts'
+import { describeCA } from '../ca/create-ca-client.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 import { formatListenAddress } from '../schema/values.ts'
-import type { AdminAddresses } from './admin-endpoints.ts'
-import { describeCA } from './create-ca-client.ts'
-import { describeSocket } from './sds-sockets.ts'
+import { describeSocket } from '../sds/sds-sockets.ts'
 import { VERSION } from './version.ts'
 
 /** A node can have a socket for each of its thousand pods. */
@@ -36,14 +36,4 @@ export function logStart(
     fields,
     `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${'path' in admin ? address : `http://${address}`}`,
   )
-}
-
-/** A caller that can open a socket gets what it allows: a file mode that lets in everybody deserves a warning. */
-export function warnOfOpenSockets(sockets: readonly SocketConfig[], logger: Logger): void {
-  for (const { path, mode = 0, callers, identify } of sockets) {
-    if (callers || identify || (mode & 0o006) === 0) continue
-    logger.warn(
-      `socket ${path}: every user of this machine may open it (mode ${mode.toString(8)}) and gets what it allows; set a mode such as "0660", or callers`,
-    )
-  }
 }

@@ -6,9 +6,9 @@ import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
 import { type AccessConfig, SdsServerError, type SocketConfig } from '@livery/sds-server'
 import { type Config, loadConfig } from '../config/load.ts'
-import { describeChanges } from './config-reloader.ts'
-import { IdentityUnion } from './identity-union.ts'
-import { configuredIdentities, type LiveChanges, LiveConfig, type LiveConfigOptions } from './live-config.ts'
+import { describeChanges } from '../runtime/config-reloader.ts'
+import { configuredIdentities, IdentityUnion } from '../secrets/identity-union.ts'
+import { type LiveChanges, LiveConfig, type LiveConfigOptions } from './live-config.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-live-'))
@@ -58,8 +58,7 @@ class Bench {
     for (const { path } of sdsSockets(config, shareOnDemand(config))) this.listening.add(path)
     this.live = new LiveConfig(config, {
       union: this.union,
-      files: { useFolders: () => {} },
-      outputs: { follow: () => {} },
+      reloads: { emit: () => {} },
       sds: this.#sds(),
       useRoots: async () => {},
       onServe: sockets => this.log.push(`serve ${sockets.map(({ path }) => path)}`),

@@ -1,5 +1,6 @@
 /** Holds each identity that at least one source names: those of the configuration's list, and those of pods. */
 import type { SecretManager, SpiffeId } from '@livery/core'
+import type { Config } from '../config/load.ts'
 
 export interface HeldIdentity {
   /** The file with the token for its requests. Default: that of the CA. */
@@ -7,6 +8,11 @@ export interface HeldIdentity {
 }
 
 export type HeldIdentities = ReadonlyMap<SpiffeId, HeldIdentity>
+
+/** The configuration's list as a source of identities. */
+export function configuredIdentities({ identities }: Pick<Config, 'identities'>): HeldIdentities {
+  return new Map(identities.map(({ id, tokenFile }) => [id, { tokenFile }]))
+}
 
 /** The sources by rank: where two name a token file for one identity, that of the first is used. */
 const SOURCES = ['configuration', 'kubernetes'] as const

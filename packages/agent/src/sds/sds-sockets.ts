@@ -1,6 +1,7 @@
 /** From the configuration to the options and the sockets of the SDS server: the shared ones, and one for each identity that has its own. */
 import type { CallerRule, GivenLimits, SdsServerOptions, SocketConfig } from '@livery/sds-server'
 import type { Config } from '../config/load.ts'
+import type { Logger } from '../observe/logger.ts'
 
 /** How many identities one caller may hold on demand: half of the room that the listed ones leave, so never the last of it. */
 export function shareOnDemand({ identities, maxIdentities }: Config): number {
@@ -47,4 +48,14 @@ export function describeSocket({ path, identity, identify, allow = [], callers }
 function describeCaller({ uid, gid, selectors = [] }: CallerRule): string {
   const ids = [uid === undefined ? [] : [`uid ${uid}`], gid === undefined ? [] : [`gid ${gid}`]].flat()
   return [...ids, ...selectors].join(' with ')
+}
+
+/** A caller that can open a socket gets what it allows: a file mode that lets in everybody deserves a warning. */
+export function warnOfOpenSockets(sockets: readonly SocketConfig[], logger: Logger): void {
+  for (const { path, mode = 0, callers, identify } of sockets) {
+    if (callers || identify || (mode & 0o006) === 0) continue
+    logger.warn(
+      `socket ${path}: every user of this machine may open it (mode ${mode.toString(8)}) and gets what it allows; set a mode such as "0660", or callers`,
+    )
+  }
 }

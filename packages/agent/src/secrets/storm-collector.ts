@@ -24,7 +24,7 @@ export class StormCollector implements Disposable {
     this.#collect = collect
   }
 
-  onIssued(): void {
+  issued(): void {
     this.#issued++
     this.#lastIssue = this.#clock.now()
     if (this.#issued >= STORM && !this.#timer) this.#waitForCalm()

@@ -1,13 +1,11 @@
 /** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
 import { isDeepStrictEqual } from 'node:util'
-import type { FileSecrets, SpiffeId } from '@livery/core'
+import type { Events, SpiffeId } from '@livery/core'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changed-keys.ts'
 import type { Config } from '../config/load.ts'
-import type { Outputs } from '../output/outputs.ts'
 import { childPath } from '../schema/config-tree.ts'
-import type { HeldIdentities, IdentityUnion } from './identity-union.ts'
-import { allowedFolders } from './open-file-secrets.ts'
+import { configuredIdentities, type HeldIdentities, type IdentityUnion } from '../secrets/identity-union.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
 /** The changes that a new configuration made. */
@@ -29,10 +27,8 @@ type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'revie
 export interface LiveConfigOptions {
   /** Holds the identities of the configuration, from the start, and those of other sources. */
   readonly union: Pick<IdentityUnion, 'replace' | 'isHeldBeside'>
-  /** Serves what callers name by its files. */
-  readonly files: Pick<FileSecrets, 'useFolders'>
-  /** Writes the certificates of identities to their directories. */
-  readonly outputs: Pick<Outputs, 'follow'>
+  /** The configuration that is in force, for the parts that follow it in the same turn. */
+  readonly reloads: Pick<Events<Config>, 'emit'>
   /** Listens on the sockets of the configuration. */
   readonly sds: Sockets
   /** Puts the roots in force that the operator lists. Never rejects. */
@@ -41,11 +37,6 @@ export interface LiveConfigOptions {
   readonly onServe: (sockets: readonly SocketConfig[]) => void
   /** Called when a socket could not be closed, or not be opened in the place of another. */
   readonly onError: (error: unknown, path: string) => void
-}
-
-/** The configuration's list as a source of identities. */
-export function configuredIdentities({ identities }: Pick<Config, 'identities'>): HeldIdentities {
-  return new Map(identities.map(({ id, tokenFile }) => [id, { tokenFile }]))
 }
 
 export class LiveConfig {
@@ -78,14 +69,14 @@ export class LiveConfig {
    * old rules never meet new identities.
    */
   async apply(config: Config, signal: AbortSignal): Promise<LiveChanges> {
-    const { files, outputs, sds, onServe, useRoots } = this.#options
+    const { reloads, sds, onServe, useRoots } = this.#options
     const wanted = byPath(sdsSockets(config, this.#share))
     const opened = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     const { replaced, changed, needsRestart } = this.#compare(wanted, config)
     const changeAccess = sds.prepareAccess(changed.map(accessOf))
 
     let socketsWaiting = (await sds.listenAll(opened, signal)).length
-    files.useFolders(allowedFolders(config))
+    reloads.emit(config)
     changeAccess()
     for (const socket of [...opened, ...changed]) this.#sockets.set(socket.path, socket)
     const identities = configuredIdentities(config)
@@ -93,7 +84,6 @@ export class LiveConfig {
     for (const { path } of closed) this.#stop(path)
     for (const { path, opensToOthers } of replaced) this.#stop(path, opensToOthers ? 0 : undefined)
     const counts = this.#hold(identities)
-    outputs.follow(config.identities)
     // A caller of a new socket may already have asked in vain.
     if (counts.identitiesAdded > 0) sds.review()
 

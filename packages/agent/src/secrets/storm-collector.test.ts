@@ -8,7 +8,7 @@ function start() {
   const state = { clock, collections: 0, issue }
   const collector = new StormCollector({ clock, collect: () => void state.collections++ })
   function issue(count: number): void {
-    for (let each = 0; each < count; each++) collector.onIssued()
+    for (let each = 0; each < count; each++) collector.issued()
   }
   return { ...state, state, collector }
 }

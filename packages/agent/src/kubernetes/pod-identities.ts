@@ -1,13 +1,19 @@
 /** Holds the identities of the pods of this node, which come and go with them. */
-import { after, type Clock, type SpiffeId } from '@livery/core'
+import { after, type Clock, type SecretManager, type SpiffeId } from '@livery/core'
 import type { SdsServer } from '@livery/sds-server'
-import type { NodePods } from '../kubernetes/node-pods.ts'
-import type { HeldIdentity, IdentityUnion } from './identity-union.ts'
+import type { NodePods } from './node-pods.ts'
 
-export interface PodIdentitiesOptions {
-  readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
-  readonly union: Pick<IdentityUnion, 'replace'>
+/** The parts that hold and serve the identities. */
+export interface IdentityHolder {
+  readonly union: {
+    replace(source: 'kubernetes', identities: ReadonlyMap<SpiffeId, object>): { readonly added: readonly SpiffeId[] }
+  }
+  readonly secrets: Pick<SecretManager, 'retry'>
   readonly sds: Pick<SdsServer, 'review'>
+}
+
+export interface PodIdentitiesOptions extends IdentityHolder {
+  readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
   readonly clock: Clock
 }
 
@@ -23,7 +29,13 @@ export class PodIdentities implements Disposable {
 
   constructor(options: PodIdentitiesOptions) {
     this.#options = options
-    this.#subscription = options.pods.changes.subscribe(() => this.#followSoon())
+    const { pods, secrets } = options
+    this.#subscription = pods.changes.subscribe(({ kind, pod: { identity } }) => {
+      // Its token may be the one that an identity of the configuration waits for.
+      if (kind === 'added' && identity) secrets.retry(identity)
+      this.#followSoon()
+    })
+    for (const { identity } of pods.all()) if (identity) secrets.retry(identity)
     this.#followSoon()
   }
 
@@ -51,7 +63,7 @@ export class PodIdentities implements Disposable {
     const { pods, union, sds } = this.#options
     // Before the first list a missing pod means nothing.
     if (!pods.isListed) return
-    const identities = new Map<SpiffeId, HeldIdentity>()
+    const identities = new Map<SpiffeId, object>()
     for (const { identity } of pods.all()) if (identity !== undefined) identities.set(identity, {})
     const { added } = union.replace('kubernetes', identities)
     // Callers of shared sockets may already have asked in vain.

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { cachedDataVersionTag } from 'node:v8'
-import { collectGarbage } from './process-setup.ts'
+import { collectGarbage } from './collect-garbage.ts'
 
 test('garbage is collected at once, and the flags of V8 are as before: compiled code is taken later, too', async () => {
   const before = cachedDataVersionTag()

@@ -1,17 +1,17 @@
 /** Records what happens to secrets and streams in the ledger, the log and the metrics. */
 import type { Clock, SecretReport } from '@livery/core'
 import type { SdsEvent } from '@livery/sds-server'
+import type { Life } from '../life/life.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import { type Ledger, toLedgerEvent } from '../observe/ledger.ts'
 import type { Metrics } from '../observe/metrics.ts'
-import type { Lifecycle } from './lifecycle.ts'
 
 export interface EventRecorderOptions {
   readonly clock: Clock
   readonly ledger: Ledger
   readonly log: EventLog
   readonly metrics: Metrics
-  readonly lifecycle: Pick<Lifecycle, 'phase'>
+  readonly life: Pick<Life, 'phase'>
 }
 
 export class EventRecorder {
@@ -23,11 +23,11 @@ export class EventRecorder {
 
   /** Records an event of an identity or a trust bundle. */
   secret({ name, time, event }: SecretReport): void {
-    const { ledger, log, metrics, lifecycle } = this.#options
+    const { ledger, log, metrics, life } = this.#options
     const entry = { time, event }
     ledger.record(name, entry)
     // Closing forgets every identity, which is not news then.
-    if (lifecycle.phase !== 'draining' || event.kind !== 'withdrawn') log.write(event, name)
+    if (life.phase !== 'draining' || event.kind !== 'withdrawn') log.write(event, name)
     metrics.record(name, entry)
   }
 

@@ -16,6 +16,7 @@ import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 import type { PluginCounters } from '../observe/plugin-counters.ts'
+import { pluginLog } from '../observe/plugin-log.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { faultFrom } from '../schema/fault.ts'
@@ -150,15 +151,6 @@ function remembering(source: CredentialSource): CredentialSource {
       rememberToken(credential.token)
       return credential
     },
-  }
-}
-
-export function pluginLog(logger: Logger, plugin: string): PluginLog {
-  return {
-    debug: message => logger.debug({ plugin }, scrub(message)),
-    info: message => logger.info({ plugin }, scrub(message)),
-    warn: message => logger.warn({ plugin }, scrub(message)),
-    error: message => logger.error({ plugin }, scrub(message)),
   }
 }
 

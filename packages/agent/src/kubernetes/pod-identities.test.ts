@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { podResource } from '../../test/pod-api-server.ts'
 import { podTable } from '../../test/watched-pods.ts'
-import { IdentityUnion } from './identity-union.ts'
+import { IdentityUnion } from '../secrets/identity-union.ts'
 import { PodIdentities } from './pod-identities.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -25,6 +25,7 @@ function start(t: TestContext) {
         return union.replace(source, named)
       },
     },
+    secrets: { retry: () => {} },
     sds: { review: () => void counts.reviews++ },
   })
   t.after(() => identities[Symbol.dispose]())

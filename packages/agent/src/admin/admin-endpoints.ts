@@ -1,19 +1,23 @@
 /** Listens on the admin and the health address, without which the agent serves as well: where one is taken, it waits. */
 import { after } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { AdminServer } from '../admin/admin-server.ts'
-import type { AdminSource } from '../admin/admin-source.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 import { formatListenAddress, type ListenAddress } from '../schema/values.ts'
-import type { Predecessor } from '../takeover/predecessor.ts'
+import { AdminServer } from './admin-server.ts'
+import type { AdminSource } from './admin-source.ts'
+
+/** The agent that this one takes over from. It keeps its addresses until it ends. */
+export interface LeavingAgent {
+  readonly hasEnded: boolean
+  readonly ended: Promise<void>
+}
 
 export interface AdminEndpointsParts {
   /** Answered from. */
   readonly source: AdminSource
   readonly logger: Logger
-  /** The agent that this one takes over from, if there is one. It keeps its addresses until it ends. */
-  readonly predecessor: Predecessor | undefined
+  readonly predecessor: LeavingAgent | undefined
 }
 
 /** The addresses that the endpoints listen on, or wait for. */
@@ -71,7 +75,7 @@ export class AdminEndpoints implements AsyncDisposable {
 }
 
 interface EndpointOptions extends Omit<Parameters<typeof AdminServer.listen>[0], 'signal'> {
-  readonly predecessor: Predecessor | undefined
+  readonly predecessor: LeavingAgent | undefined
 }
 
 /** How soon an address that cannot be listened on is tried again. */

@@ -1,0 +1,26 @@
+/** The module `ca`: the client of the CA that the configuration names. */
+import type { CAClient, WorkloadTokens } from '@livery/core'
+import type { Config } from '../config/load.ts'
+import type { Basis, Module } from '../life/module.ts'
+import type { ConfigNode } from '../schema/config-tree.ts'
+import { createCAClient } from './create-ca-client.ts'
+
+interface Needs extends Basis<Config> {
+  /** The configuration as it is written. */
+  readonly root: ConfigNode
+  readonly pods?: { readonly tokens: WorkloadTokens }
+}
+
+export const ca: Module<Needs, { readonly ca: CAClient }> = {
+  async open({ config, root, life, clock, scopes, metrics, vault, pods }) {
+    const parts = {
+      clock,
+      logger: scopes.of('plugin'),
+      counters: metrics.plugins,
+      vault,
+      workloadTokens: pods?.tokens,
+      rootsPollMs: config.trust.poll,
+    }
+    return { ca: await createCAClient({ config, root }, parts, life.parts) }
+  },
+}

@@ -1,0 +1,52 @@
+/** A module of the agent: one feature, in one folder. The list of them is `runtime/app.ts`. */
+import type { Clock, Events, KeyGenerator, KeyVault, SecretReport } from '@livery/core'
+import type { EventLog } from '../observe/event-log.ts'
+import type { LogScopes } from '../observe/log-scopes.ts'
+import type { Metrics } from '../observe/metrics.ts'
+import type { Life } from './life.ts'
+
+/** `Needs`: what modules before it in the list have made. `Gives`: what later ones may use. */
+export interface Module<Needs, Gives> {
+  /** Rejects if the agent cannot start. What has to end goes to `life.parts` as soon as it is made. */
+  readonly open: (made: Needs) => Gives | Promise<Gives>
+}
+
+/** What there is before any module. A module names the part of the configuration that it reads. */
+export interface Basis<Config> {
+  readonly config: Config
+  /** Each configuration that is in force from now on; the listener is called in the turn in which its sockets change. */
+  readonly reloads: { subscribe(listener: (config: Config) => void): Disposable }
+  readonly life: Life
+  readonly clock: Clock
+  readonly scopes: LogScopes
+  readonly log: EventLog
+  readonly metrics: Metrics
+  readonly keyGenerator: KeyGenerator
+  readonly vault: KeyVault
+  /** What happens to secrets. */
+  readonly events: Events<SecretReport>
+}
+
+/** Modules in the order in which they are opened; the compiler refuses one that needs what none before it gives. */
+export class ModuleList<Start, Made extends Start> {
+  readonly #open: (start: Start) => Promise<Made>
+
+  private constructor(open: (start: Start) => Promise<Made>) {
+    this.#open = open
+  }
+
+  static empty<Start>(): ModuleList<Start, Start> {
+    return new ModuleList(async start => start)
+  }
+
+  with<Gives>(module: Module<Made, Gives>): ModuleList<Start, Made & Gives> {
+    return new ModuleList(async start => {
+      const made = await this.#open(start)
+      return { ...made, ...(await module.open(made)) }
+    })
+  }
+
+  open(start: Start): Promise<Made> {
+    return this.#open(start)
+  }
+}
