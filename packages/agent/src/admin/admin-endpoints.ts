@@ -6,6 +6,7 @@ import type { Logger } from '../observe/logger.ts'
 import { formatListenAddress, type ListenAddress } from '../schema/values.ts'
 import { AdminServer } from './admin-server.ts'
 import type { AdminSource } from './admin-source.ts'
+import type { MakeRoutes } from './routes.ts'
 
 /** The agent that this one takes over from. It keeps its addresses until it ends. */
 export interface LeavingAgent {
@@ -16,6 +17,7 @@ export interface LeavingAgent {
 export interface AdminEndpointsParts {
   /** Answered from. */
   readonly source: AdminSource
+  readonly makeRoutes: MakeRoutes | undefined
   readonly logger: Logger
   readonly predecessor: LeavingAgent | undefined
 }
@@ -31,10 +33,19 @@ export class AdminEndpoints implements AsyncDisposable {
   readonly #admin: AwaitedEndpoint
   readonly #health: AwaitedEndpoint | undefined
 
-  constructor({ admin: file, health }: Config, { source, logger, predecessor }: AdminEndpointsParts) {
+  constructor({ admin: file, health }: Config, { source, makeRoutes, logger, predecessor }: AdminEndpointsParts) {
     const open = (routes: 'admin' | 'health', address: ListenAddress): AwaitedEndpoint => {
       const onError = (err: unknown) => logger.error({ err }, `the ${routes} endpoint failed to answer`)
-      return new AwaitedEndpoint({ routes, address, source, onError, file, readPeerCredentials, predecessor })
+      return new AwaitedEndpoint({
+        routes,
+        address,
+        source,
+        makeRoutes,
+        onError,
+        file,
+        readPeerCredentials,
+        predecessor,
+      })
     }
     this.#admin = open('admin', file.address)
     this.#health = health && open('health', health.address)

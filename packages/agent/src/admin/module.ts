@@ -8,6 +8,7 @@ import type { Ledger } from '../observe/ledger.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
 import { AdminEndpoints, type LeavingAgent } from './admin-endpoints.ts'
 import type { AdminSource } from './admin-source.ts'
+import type { MakeRoutes } from './routes.ts'
 
 interface Needs extends Basis<Config> {
   readonly version: string
@@ -18,6 +19,7 @@ interface Needs extends Basis<Config> {
   readonly store?: Pick<FileStore, 'directory' | 'unwritten' | 'failure' | 'behindSince'>
   readonly pods?: { status(): PodsStatus; nameOf(subject: string): string | undefined }
   readonly predecessor?: LeavingAgent
+  readonly pageRoutes?: MakeRoutes
 }
 
 interface Gives {
@@ -28,13 +30,15 @@ interface Gives {
 
 export const admin: Module<Needs, Gives> = {
   open(made) {
-    const { config, life, scopes, predecessor } = made
+    const { config, life, scopes, predecessor, pageRoutes } = made
     const source: AdminSource = {
       ...sourceOf(made),
       endpointProblems: () => (life.sds ? endpoints.problems() : []),
     }
     // Before the sockets, so that they answer while those drain.
-    const endpoints = life.parts.use(new AdminEndpoints(config, { source, logger: scopes.of('admin'), predecessor }))
+    const endpoints = life.parts.use(
+      new AdminEndpoints(config, { source, makeRoutes: pageRoutes, logger: scopes.of('admin'), predecessor }),
+    )
     endpoints.openPorts()
     return { endpoints, tried: life.bound.promise.then(() => endpoints.open()) }
   },

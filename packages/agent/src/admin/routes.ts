@@ -7,7 +7,6 @@ import { type Problem, READINESS_MODES, type ReadinessMode } from '../diagnosis/
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { readiness } from '../observe/readiness.ts'
 import { SharedWork } from '../observe/shared-work.ts'
-import { composeStreams, rejectionsOf } from '../page/stream-rows.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
@@ -15,8 +14,8 @@ import { CpuShare } from './cpu-share.ts'
 import { explain } from './explain.ts'
 import type { Caller } from './operator.ts'
 import { changeRoot, renew, setLogLevel } from './operator-actions.ts'
-import { PageAnswers, prefersHtml } from './page-answers.ts'
 import { streamPieces } from './stream-list.ts'
+import { composeStreams, rejectionsOf } from './stream-rows.ts'
 
 interface RouteRequest {
   readonly method: string
@@ -35,15 +34,23 @@ interface RouteContext {
   readonly problems: SharedWork<Answer>
   /** Of looks at all identities for one name. */
   readonly searches: CpuShare
-  readonly page: PageAnswers
 }
 
-type Handler = (context: RouteContext, request: RouteRequest) => Answer | Promise<Answer>
+type Handler = (request: RouteRequest, context: RouteContext) => Answer | Promise<Answer>
 
-interface Route {
+export interface Route {
   readonly about: string
   readonly methods: Readonly<Partial<Record<'GET' | 'PUT', Handler>>>
 }
+
+/** What a module adds to the admin endpoint. */
+export interface AddedRoutes {
+  readonly routes: ReadonlyMap<string, Route>
+  /** The answer at `/`; `undefined` to a client that is to have the list of routes. */
+  front(request: RouteRequest): Promise<Answer> | undefined
+}
+
+export type MakeRoutes = (source: AdminSource, pageToken: string) => AddedRoutes
 
 const HEALTH_ROUTES: ReadonlyMap<string, Route> = new Map([
   ['/healthz/live', { about: 'whether the process runs', methods: { GET: () => text(200, 'alive\n') } }],
@@ -62,7 +69,7 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/problems',
       {
         about: 'what is wrong, why, and what to do about it',
-        methods: { GET: async ({ problems }) => (await problems.result()) ?? BUSY },
+        methods: { GET: async (_, { problems }) => (await problems.result()) ?? BUSY },
       },
     ],
     ['/config_dump', { about: 'identities, certificates, configuration', methods: { GET: configDump } }],
@@ -70,7 +77,7 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/explain',
       {
         about: 'what happened to a name (?name=spiffe://…)',
-        methods: { GET: ({ source, searches }, { query }) => explain(source, query, searches) },
+        methods: { GET: ({ query }, { source, searches }) => explain(source, query, searches) },
       },
     ],
     [
@@ -81,45 +88,22 @@ export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Rou
       '/renew',
       {
         about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)',
-        methods: { PUT: ({ source, searches }, { query, caller }) => renew(source, query, caller, searches) },
+        methods: { PUT: ({ query, caller }, { source, searches }) => renew(source, query, caller, searches) },
       },
     ],
     [
       '/trust',
       {
         about: 'root rotations (PUT ?action=hold|resume|drop&root=FINGERPRINT, the operator only)',
-        methods: { GET: rotations, PUT: ({ source }, { query, caller }) => changeRoot(source, query, caller) },
+        methods: { GET: rotations, PUT: ({ query, caller }, { source }) => changeRoot(source, query, caller) },
       },
     ],
     [
       '/logging',
       {
         about: 'the log level of each scope (PUT ?level=debug changes all, ?scope=sds&level=debug one)',
-        methods: { GET: logLevel, PUT: ({ source }, { query, caller }) => setLogLevel(source, query, caller) },
+        methods: { GET: logLevel, PUT: ({ query, caller }, { source }) => setLogLevel(source, query, caller) },
       },
-    ],
-    [
-      '/page/state',
-      { about: 'what the page in a browser shows, as JSON', methods: { GET: ({ page }) => page.state() } },
-    ],
-    [
-      '/page/events',
-      {
-        about: 'the same, then each change as it comes (text/event-stream)',
-        methods: { GET: ({ page }) => page.events() },
-      },
-    ],
-    [
-      '/page/token',
-      { about: 'for the page alone', methods: { GET: ({ page }, { headers, caller }) => page.token(headers, caller) } },
-    ],
-    [
-      '/page/app.js',
-      { about: 'the page itself, as /', methods: { GET: ({ page }, { headers }) => page.file('app.js', headers) } },
-    ],
-    [
-      '/page/app.css',
-      { about: 'its style', methods: { GET: ({ page }, { headers }) => page.file('app.css', headers) } },
     ],
   ]),
   health: HEALTH_ROUTES,
@@ -132,10 +116,12 @@ const MAX_WAITING_SCRAPES = 128
 /** Answers the requests of one listener. */
 export class Router {
   readonly #routes: ReadonlyMap<string, Route>
+  readonly #added: AddedRoutes | undefined
   readonly #context: RouteContext
 
-  constructor(routes: ReadonlyMap<string, Route>, source: AdminSource, pageToken: string) {
-    this.#routes = routes
+  constructor(routes: ReadonlyMap<string, Route>, source: AdminSource, added: AddedRoutes | undefined) {
+    this.#routes = added ? new Map([...routes, ...added.routes]) : routes
+    this.#added = added
     const ready = (mode: ReadinessMode) =>
       new SharedWork(turns => lookAtReadiness(source, mode, turns), MAX_WAITING_PROBES)
     this.#context = {
@@ -144,7 +130,6 @@ export class Router {
       metrics: new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES),
       problems: new SharedWork(turns => lookForProblems(source, turns), MAX_WAITING_PROBES),
       searches: new CpuShare(),
-      page: new PageAnswers(source, pageToken),
     }
   }
 
@@ -157,15 +142,12 @@ export class Router {
     const method = request.method === 'HEAD' ? 'GET' : request.method
     const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
     if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
-    return await handler(this.#context, request)
+    return await handler(request, this.#context)
   }
 
-  /** The page for browsers, the list of routes for others. */
-  async #front({ headers }: RouteRequest): Promise<Answer> {
-    const { source, page } = this.#context
-    const hasPage = this.#routes === ROUTES.admin
-    if (hasPage && prefersHtml(headers.accept)) return await page.file('index.html', headers)
-    return text(200, index(this.#routes, source), hasPage ? { vary: 'accept' } : {})
+  async #front(request: RouteRequest): Promise<Answer> {
+    const front = await this.#added?.front(request)
+    return front ?? text(200, index(this.#routes, this.#context.source), this.#added ? { vary: 'accept' } : {})
   }
 }
 
@@ -180,7 +162,7 @@ function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): st
   return [`livery ${version}`, '', ...lines, ''].join('\n')
 }
 
-async function ready({ readiness }: RouteContext, { query }: RouteRequest): Promise<Answer> {
+async function ready({ query }: RouteRequest, { readiness }: RouteContext): Promise<Answer> {
   const mode = readinessMode(query)
   if (!mode) return text(400, `The mode is one of ${READINESS_MODES.join(', ')}: /healthz/ready?mode=strict\n`)
   return (await readiness[mode].result()) ?? BUSY
@@ -217,16 +199,16 @@ function readinessMode(query: URLSearchParams): ReadinessMode | undefined {
   return query.has('strict') && query.get('strict') !== 'false' ? 'strict' : 'default'
 }
 
-async function metrics({ source, metrics }: RouteContext): Promise<Answer> {
+async function metrics(_: RouteRequest, { source, metrics }: RouteContext): Promise<Answer> {
   const body = await metrics.result()
   return body === undefined ? BUSY : { status: 200, contentType: source.metrics.contentType, body }
 }
 
-function configDump({ source }: RouteContext): Answer {
+function configDump(_: RouteRequest, { source }: RouteContext): Answer {
   return { status: 200, contentType: 'application/json', body: dumpPieces(source) }
 }
 
-function streams({ source }: RouteContext, { query }: RouteRequest): Answer {
+function streams({ query }: RouteRequest, { source }: RouteContext): Answer {
   const server = source.sds?.()
   if (!server) return text(503, 'No socket serves yet. Ask again in a few seconds.\n', { 'retry-after': '2' })
   const options = {
@@ -244,12 +226,12 @@ export interface TrustStatus {
   readonly trustDomains: readonly RotationStatus[]
 }
 
-function rotations({ source }: RouteContext): Answer {
+function rotations(_: RouteRequest, { source }: RouteContext): Answer {
   const status: TrustStatus = { now: source.clock.now(), trustDomains: source.rotations() }
   return json(200, status)
 }
 
-function logLevel({ source }: RouteContext): Answer {
+function logLevel(_: RouteRequest, { source }: RouteContext): Answer {
   const levels = Object.entries(source.log.levels())
   return text(200, levels.map(([scope, level]) => `${scope.padEnd(12)}${level}\n`).join(''))
 }

@@ -8,6 +8,7 @@ import { Life, type Succession } from '../life/life.ts'
 import { ModuleList } from '../life/module.ts'
 import type { LogSink } from '../observe/logger.ts'
 import { output } from '../output/module.ts'
+import { page } from '../page/module.ts'
 import { sds } from '../sds/module.ts'
 import { secrets } from '../secrets/module.ts'
 import { store } from '../store/module.ts'
@@ -16,7 +17,7 @@ import { trust } from '../trust/module.ts'
 import { type AgentOptions, openBasis, type Start } from './basis.ts'
 import { serve } from './serve.ts'
 
-/** A module that the configuration can do without goes by its line, its import and its folder: pods, files, takeover, store, output. */
+/** A module that the configuration can do without goes by its line, its import and its folder: pods, files, takeover, store, page, output. */
 const MODULES = ModuleList.empty<Start>()
   .with(pods)
   .with(ca)
@@ -25,6 +26,7 @@ const MODULES = ModuleList.empty<Start>()
   .with(store)
   .with(trust)
   .with(secrets)
+  .with(page)
   .with(admin)
   .with(sds)
   .with(output)

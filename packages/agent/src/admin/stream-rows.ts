@@ -1,11 +1,10 @@
-/** The streams of the page: those that rejected something first, then those that are behind, as far as they are shown. */
+/** The streams of the agent: those that rejected something first, then those that are behind, as far as they are shown. */
 import type { ListedStream, StreamInfo, SubscribedName } from '@livery/sds-server'
 import type { Rejection } from '../diagnosis/facts.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
-import { clientOf } from './client-of.ts'
-import type { PageSource } from './page-source.ts'
-import type { PageStream, PageStreams, StreamFacts } from './state.ts'
+import { clientOf, type PageStream, type PageStreams, type StreamFacts } from '../observe/stream-facts.ts'
+import type { AdminSource } from './admin-source.ts'
 
 const MAX_STREAMS = 500
 /** Looked at of one stream. */
@@ -16,7 +15,7 @@ const MAX_REJECTED = 3
 export type PodOf = (subject: string) => string | undefined
 
 /** Looks at every stream, each as it is when its turn comes. */
-export async function composeStreams(source: PageSource, turns: LoopTurns): Promise<PageStreams> {
+export async function composeStreams(source: AdminSource, turns: LoopTurns): Promise<PageStreams> {
   const shown = new Lowest<PageStream>(MAX_STREAMS)
   for (const stream of source.sds?.()?.streams() ?? []) {
     const row = streamRow(stream, subject => source.podOf?.(subject))

@@ -1,11 +1,12 @@
 /** The answers that make up the page in the browser. Nothing but the page itself can be loaded by it, or frame it. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { PageFeed } from '../page/page-feed.ts'
-import { type PageFileName, PageFiles } from '../page/page-files.ts'
-import type { PageSource } from '../page/page-source.ts'
-import type { PageToken } from '../page/state.ts'
-import { type Answer, BUSY, json, text } from './answer.ts'
-import { authorityOf, type Caller } from './operator.ts'
+import type { AdminSource } from '../admin/admin-source.ts'
+import { type Answer, BUSY, json, text } from '../admin/answer.ts'
+import { authorityOf, type Caller } from '../admin/operator.ts'
+import type { AddedRoutes, Route } from '../admin/routes.ts'
+import { PageFeed } from './page-feed.ts'
+import { type PageFileName, PageFiles } from './page-files.ts'
+import type { PageToken } from './state.ts'
 
 const POLICY = [
   "default-src 'none'",
@@ -24,18 +25,38 @@ const PAGE_HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
 } as const
 
-export interface PageAnswersSource extends PageSource {
-  readonly tokenFile?: string | undefined
+/** The routes of the page, for one listener; `pageToken`: by which a request of the page is known. */
+export function pageRoutes(source: AdminSource, pageToken: string): AddedRoutes {
+  const page = new PageAnswers(source, pageToken)
+  return {
+    front: ({ headers }) => (prefersHtml(headers.accept) ? page.file('index.html', headers) : undefined),
+    routes: new Map<string, Route>([
+      ['/page/state', { about: 'what the page in a browser shows, as JSON', methods: { GET: () => page.state() } }],
+      [
+        '/page/events',
+        { about: 'the same, then each change as it comes (text/event-stream)', methods: { GET: () => page.events() } },
+      ],
+      [
+        '/page/token',
+        { about: 'for the page alone', methods: { GET: ({ headers, caller }) => page.token(headers, caller) } },
+      ],
+      [
+        '/page/app.js',
+        { about: 'the page itself, as /', methods: { GET: ({ headers }) => page.file('app.js', headers) } },
+      ],
+      ['/page/app.css', { about: 'its style', methods: { GET: ({ headers }) => page.file('app.css', headers) } }],
+    ]),
+  }
 }
 
 /** The page of one listener. */
-export class PageAnswers {
-  readonly #source: PageAnswersSource
+class PageAnswers {
+  readonly #source: AdminSource
   readonly #token: string
   readonly #files = new PageFiles()
   readonly #feed: PageFeed
 
-  constructor(source: PageAnswersSource, token: string) {
+  constructor(source: AdminSource, token: string) {
     this.#source = source
     this.#token = token
     this.#feed = new PageFeed(source)
@@ -97,7 +118,7 @@ const NOT_BUILT: Answer = {
 const NOT_A_PAGE = text(403, 'This token is for the page that this endpoint serves: commands and scripts need none.\n')
 
 /** Whether text/html is preferred to text/plain (RFC 9110, section 12.5.1): of browsers, not of curl. */
-export function prefersHtml(accept = ''): boolean {
+function prefersHtml(accept = ''): boolean {
   const ranges = accept.split(',').map(range => {
     const [type = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())
     const quality = parameters.find(parameter => parameter.startsWith('q='))

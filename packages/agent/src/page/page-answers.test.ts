@@ -18,10 +18,11 @@ import { ask, getRequest, openSocket } from '../../test/admin-socket.ts'
 import { adminSource, failingEntry as failing } from '../../test/admin-source.ts'
 import { makeDirectory } from '../../test/livery-process.ts'
 import { PageEvents } from '../../test/page-events.ts'
-import type { PageState, PageToken } from '../page/state.ts'
+import { AdminServer, type AdminServerOptions } from '../admin/admin-server.ts'
+import type { AdminSource } from '../admin/admin-source.ts'
 import type { HostPort } from '../schema/values.ts'
-import { AdminServer, type AdminServerOptions } from './admin-server.ts'
-import type { AdminSource } from './admin-source.ts'
+import { pageRoutes } from './page-answers.ts'
+import type { PageState, PageToken } from './state.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')
@@ -91,7 +92,7 @@ class Bench implements AsyncDisposable {
     const onError = (error: unknown): void => void bench.errors.push(error)
     const address = { host: '127.0.0.1', port: 0 }
     bench.#server = bench.parts.use(
-      await AdminServer.listen({ routes: 'admin', address, source: bench.source, onError }),
+      await AdminServer.listen({ routes: 'admin', address, source: bench.source, makeRoutes: pageRoutes, onError }),
     )
     return bench
   }
@@ -456,7 +457,14 @@ test('how to let an operator in is said only where every caller is refused', asy
   const remedyAt = async (name: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
     const address = { path: join(directory.path, name) }
     const onError = (error: unknown): void => void bench.errors.push(error)
-    const options = { routes: 'admin', address, source: bench.source, readPeerCredentials, onError } as const
+    const options = {
+      routes: 'admin',
+      address,
+      source: bench.source,
+      makeRoutes: pageRoutes,
+      readPeerCredentials,
+      onError,
+    } as const
     await using _server = await AdminServer.listen(options)
     const headers = { ...bench.ownPage, host: 'localhost:15100', origin: 'http://localhost:15100' }
     const { token, ...rest }: PageToken = JSON.parse((await askSocket(address.path, '/page/token', headers)).body)
@@ -483,6 +491,7 @@ test('on a UNIX socket the page is the same, and its owner is the operator witho
     routes: 'admin',
     address: { path },
     source: bench.source,
+    makeRoutes: pageRoutes,
     readPeerCredentials,
     onError,
   })
@@ -542,7 +551,13 @@ test('the listener of probes has no page', async () => {
   await using bench = await Bench.create()
   const onError = (error: unknown): void => void bench.errors.push(error)
   const address = { host: '127.0.0.1', port: 0 }
-  await using health = await AdminServer.listen({ routes: 'health', address, source: bench.source, onError })
+  await using health = await AdminServer.listen({
+    routes: 'health',
+    address,
+    source: bench.source,
+    makeRoutes: pageRoutes,
+    onError,
+  })
   for (const path of PAGE_ROUTES) assert.equal((await ask(health, path, { headers: BROWSER })).status, 404, path)
   assert.match(String((await ask(health, '/', { headers: BROWSER })).headers['content-type']), /^text\/plain/)
 })
