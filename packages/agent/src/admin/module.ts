@@ -1,7 +1,6 @@
 /** The module `admin`: the admin and the health endpoint, and the running agent as they read it. */
 import { type FileStore, isSpiffeId, type SecretManager } from '@livery/core'
 import { signsNow } from '../ca/create-ca-client.ts'
-import type { Config } from '../config/load.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'
 import type { Basis, Module } from '../life/module.ts'
 import type { Ledger } from '../observe/ledger.ts'
@@ -10,7 +9,7 @@ import { AdminEndpoints, type LeavingAgent } from './admin-endpoints.ts'
 import type { AdminSource } from './admin-source.ts'
 import type { MakeRoutes } from './routes.ts'
 
-interface Needs extends Basis<Config> {
+interface Needs extends Basis {
   readonly version: string
   /** The configuration as it was read last. */
   readonly lastRead: { json(): object }

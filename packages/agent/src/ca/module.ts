@@ -1,11 +1,10 @@
 /** The module `ca`: the client of the CA that the configuration names. */
 import type { CAClient, WorkloadTokens } from '@livery/core'
-import type { Config } from '../config/load.ts'
 import type { Basis, Module } from '../life/module.ts'
 import type { ConfigNode } from '../schema/config-tree.ts'
 import { createCAClient } from './create-ca-client.ts'
 
-interface Needs extends Basis<Config> {
+interface Needs extends Basis {
   /** The configuration as it is written. */
   readonly root: ConfigNode
   readonly pods?: { readonly tokens: WorkloadTokens }

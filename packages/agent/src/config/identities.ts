@@ -1,11 +1,11 @@
 /** From the entries of `identities` to the list of identities, and the checks that no single value can fail. */
 
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
-import type { OutputSetting } from '../output/keys.ts'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import type { IdentitySetting } from './identity-schema.ts'
+import type { OutputSetting } from './output-schema.ts'
 import type { OwnSocket } from './socket-schema.ts'
 
 /** One identity that the agent holds. */

@@ -1,10 +1,10 @@
 /** The keys of an entry of `identities`. */
 import * as v from 'valibot'
-import { type OutputSetting, output } from '../output/keys.ts'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { key, object, oneForm, text } from '../schema/schema-parts.ts'
 import { path, spiffeId } from '../schema/values.ts'
+import { type OutputSetting, output } from './output-schema.ts'
 import { type OwnSocket, ownSocket } from './socket-schema.ts'
 
 /** One entry of `identities`. */

@@ -1,10 +1,10 @@
 /** Gives each identity its output directory: its own, or that of the agent, and no two the same. */
 
-import type { OutputSetting } from '../output/keys.ts'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { type ConfiguredIdentity, NAME, withName } from './identities.ts'
+import type { OutputSetting } from './output-schema.ts'
 
 /** `output`: the key of the agent; `at` is the root. */
 export function assignOutputs(

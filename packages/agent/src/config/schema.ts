@@ -4,8 +4,6 @@ import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
 import { DEFAULT_RSA_KEYS, RSA_KEYS } from '@livery/native-keygen/defaults'
 import { DEFAULT_NAMES, DEFAULT_OPTIONS as SERVER } from '@livery/sds-server/defaults'
 import * as v from 'valibot'
-import { kubernetes } from '../kubernetes/keys.ts'
-import { output } from '../output/keys.ts'
 import { formatDuration } from '../schema/duration.ts'
 import { Fault } from '../schema/fault.ts'
 import { DEFAULT_LEVEL } from '../schema/log-level.ts'
@@ -27,6 +25,8 @@ import {
   wholeNumber,
 } from '../schema/values.ts'
 import { identity } from './identity-schema.ts'
+import { kubernetes } from './kubernetes-schema.ts'
+import { output } from './output-schema.ts'
 import { socket, socketOwner } from './socket-schema.ts'
 import { trust } from './trust-schema.ts'
 

@@ -3,10 +3,9 @@ import { type CAClient, FileSecrets } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Basis, Module } from '../life/module.ts'
 import { allowedFolders } from './allowed-folders.ts'
-import type { FilesConfig } from './files-config.ts'
 import { withWellKnownFiles } from './well-known-files.ts'
 
-interface Needs extends Basis<FilesConfig> {
+interface Needs extends Basis {
   readonly ca: CAClient
 }
 

@@ -3,7 +3,6 @@ import { existsSync, realpathSync } from 'node:fs'
 import type { CAClient } from '@livery/core'
 import type { Basis } from '../life/module.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
-import type { FilesConfig } from './files-config.ts'
 
 /** Resolves with `ca` itself where none of `files.wellKnown` is there, or files are what the plugin reads anyway. */
 export async function withWellKnownFiles({
@@ -14,7 +13,7 @@ export async function withWellKnownFiles({
   metrics,
   vault,
   life,
-}: Basis<FilesConfig> & { readonly ca: CAClient }): Promise<CAClient> {
+}: Basis & { readonly ca: CAClient }): Promise<CAClient> {
   const { files, identities, trustDomain } = config
   // The agent must not read the files that it writes: they would never be renewed.
   const outputs = new Set(identities.flatMap(({ output }) => (output ? [realOf(output.directory)] : [])))

@@ -1,14 +1,14 @@
 /** The pods of this node, from the API server to the identities that are held for them. */
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core'
+import { parseIdentityTemplate } from '../config/identity-template.ts'
+import type { KubernetesSetting } from '../config/kubernetes-schema.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'
 import type { Basis } from '../life/module.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
 import { podMetrics } from '../observe/pod-metrics.ts'
-import { identifyPods, type PodsConfig } from './identify-pods.ts'
-import { parseIdentityTemplate } from './identity-template.ts'
-import type { KubernetesSetting } from './keys.ts'
+import { identifyPods } from './identify-pods.ts'
 import { NodePods } from './node-pods.ts'
 import type { PodChange } from './pod.ts'
 import { type PodCallers, podNameOf } from './pod-callers.ts'
@@ -34,7 +34,7 @@ export class FollowedPods implements AsyncDisposable {
   #identities: PodIdentities | undefined
 
   /** Begins to list. Throws an `Error` outside of a pod. */
-  constructor(setting: KubernetesSetting, { config, clock, log, metrics, scopes, events }: Basis<PodsConfig>) {
+  constructor(setting: KubernetesSetting, { config, clock, log, metrics, scopes, events }: Basis) {
     const { nodeName, identity, selector, namespaces } = setting
     const { trustDomain } = config
     this.#clock = clock

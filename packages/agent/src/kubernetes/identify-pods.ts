@@ -1,8 +1,8 @@
 /** The directory of callers for sockets that identify pods, where this machine lets the agent see whose connection it is. */
 import { readPeerCgroups } from '@livery/native-keygen'
+import type { Config } from '../config/load.ts'
 import { ConfigError, UNWRITTEN } from '../schema/config-error.ts'
 import { Fault } from '../schema/fault.ts'
-import type { KubernetesSetting } from './keys.ts'
 import type { PodTable } from './pod.ts'
 import { PodCallers } from './pod-callers.ts'
 import { findRoots, normalizeRoot } from './pod-cgroup.ts'
@@ -13,23 +13,11 @@ const NO_ADDON = new Fault(
   'Install or build it (npm run native)',
 )
 
-interface IdentifyingSocket {
-  readonly identify?: unknown
-}
-
-/** The part of the configuration that the module `pods` reads. */
-export interface PodsConfig {
-  readonly trustDomain: string
-  readonly kubernetes?: KubernetesSetting | undefined
-  readonly sockets: readonly IdentifyingSocket[]
-  readonly identities: readonly { readonly socket?: IdentifyingSocket | undefined }[]
-}
-
 /**
  * Throws a `ConfigError` where a socket identifies pods and this machine does not let the agent. Without such a socket
  * that is not an error: returns `undefined`.
  */
-export function identifyPods({ kubernetes, sockets, identities }: PodsConfig, pods: PodTable): PodCallers | undefined {
+export function identifyPods({ kubernetes, sockets, identities }: Config, pods: PodTable): PodCallers | undefined {
   const isInPod = process.env['KUBERNETES_SERVICE_HOST'] !== undefined
   const own = readPeerCgroups ? readOwnCgroups(isInPod) : NO_ADDON
   if (typeof own === 'string' && readPeerCgroups) {

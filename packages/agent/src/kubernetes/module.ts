@@ -1,9 +1,8 @@
 /** The module `pods`: the pods of this node, their identities and their tokens. */
 import type { Basis, Module } from '../life/module.ts'
 import type { FollowedPods } from './followed-pods.ts'
-import type { PodsConfig } from './identify-pods.ts'
 
-export const pods: Module<Basis<PodsConfig>, { readonly pods?: FollowedPods }> = {
+export const pods: Module<Basis, { readonly pods?: FollowedPods }> = {
   async open(basis) {
     const { kubernetes } = basis.config
     if (!kubernetes) return {}

@@ -1,5 +1,6 @@
 /** A module of the agent: one feature, in one folder. The list of them is `runtime/app.ts`. */
 import type { Clock, Events, KeyGenerator, KeyVault, SecretReport } from '@livery/core'
+import type { Config } from '../config/load.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { Metrics } from '../observe/metrics.ts'
@@ -11,11 +12,11 @@ export interface Module<Needs, Gives> {
   readonly open: (made: Needs) => Gives | Promise<Gives>
 }
 
-/** What there is before any module. A module names the part of the configuration that it reads. */
-export interface Basis<Config> {
+/** What there is before any module. */
+export interface Basis {
   readonly config: Config
   /** Each configuration that is in force from now on; the listener is called in the turn in which its sockets change. */
-  readonly reloads: { subscribe(listener: (config: Config) => void): Disposable }
+  readonly reloads: Events<Config>
   readonly life: Life
   readonly clock: Clock
   readonly scopes: LogScopes

@@ -1,6 +1,6 @@
 /** Keeps the certificate, key and roots of one identity in a directory, for programs that read files. */
 import { after, backoff, type Clock, type SecretManager, type SpiffeId, scrub, type WatchedFiles } from '@livery/core'
-import type { OutputSetting } from './keys.ts'
+import type { OutputSetting } from '../config/output-schema.ts'
 import { reloadProgram } from './program-reload.ts'
 import { SetDirectory, type SetFile } from './set-directory.ts'
 

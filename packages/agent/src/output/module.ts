@@ -2,9 +2,9 @@
 import type { SecretManager } from '@livery/core'
 import type { Basis, Module } from '../life/module.ts'
 import { outputMetrics } from '../observe/output-metrics.ts'
-import { type Given, Outputs } from './outputs.ts'
+import { Outputs } from './outputs.ts'
 
-interface Needs extends Basis<{ readonly identities: readonly Given[] }> {
+interface Needs extends Basis {
   readonly secrets: SecretManager
 }
 

@@ -25,7 +25,7 @@ import { Worker } from 'node:worker_threads'
 import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import type { ReaderReport } from '../../test/set-reader.ts'
-import type { OutputSetting } from './keys.ts'
+import type { OutputSetting } from '../config/output-schema.ts'
 import { Outputs } from './outputs.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'

@@ -1,9 +1,10 @@
 /** The directories to which certificates are written, one per identity that the configuration gives one. */
 import { isDeepStrictEqual } from 'node:util'
-import { type Clock, type SecretManager, Semaphore, type SpiffeId, WatchedFiles } from '@livery/core'
+import { type Clock, type SecretManager, Semaphore, WatchedFiles } from '@livery/core'
+import type { ConfiguredIdentity } from '../config/identities.ts'
+import type { OutputSetting } from '../config/output-schema.ts'
 import type { Logger } from '../observe/logger.ts'
 import { IdentityOutput } from './identity-output.ts'
-import type { OutputSetting } from './keys.ts'
 
 /** Each write is four or five fsyncs. */
 const WRITES_AT_ONCE = 4
@@ -14,11 +15,7 @@ export interface OutputsParts {
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
 }
 
-/** An identity, and where its certificate is written. */
-export interface Given {
-  readonly id: SpiffeId
-  readonly output: OutputSetting | undefined
-}
+type Given = Pick<ConfiguredIdentity, 'id' | 'output'>
 
 export class Outputs implements Disposable {
   readonly #parts: OutputsParts
@@ -80,7 +77,7 @@ export class Outputs implements Disposable {
     this.#watched[Symbol.dispose]()
   }
 
-  #open(identity: SpiffeId, setting: OutputSetting): IdentityOutput {
+  #open(identity: ConfiguredIdentity['id'], setting: OutputSetting): IdentityOutput {
     const { secrets, clock, logger } = this.#parts
     return new IdentityOutput({
       identity,

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { fstatSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { type Clock, readSmallFile, scrub, systemErrorCode, withDeadline } from '@livery/core'
-import type { ReloadSetting } from './keys.ts'
+import type { ReloadSetting } from '../config/output-schema.ts'
 
 /** A command that takes longer is killed. */
 const COMMAND_MS = 10_000

@@ -8,7 +8,6 @@ import {
   type SdsServer,
   type SocketConfig,
 } from '@livery/sds-server'
-import type { Config } from '../config/load.ts'
 import type { Basis, Module } from '../life/module.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import type { EventRecorder } from '../secrets/event-recorder.ts'
@@ -17,8 +16,7 @@ import type { RootSources } from '../trust/root-sources.ts'
 import { LiveConfig } from './live-config.ts'
 import { sdsSockets, serverOptions, shareOnDemand, warnOfOpenSockets } from './sds-sockets.ts'
 
-interface Needs extends Basis<Config> {
-  readonly reloads: Events<Config>
+interface Needs extends Basis {
   /** Gives up the start. */
   readonly stop: AbortSignal | undefined
   readonly secrets: SecretManager

@@ -2,7 +2,6 @@
 import { type CAClient, type FileSecrets, type FileStore, type RootSource, SecretManager } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { describeCA, signsNow } from '../ca/create-ca-client.ts'
-import type { Config } from '../config/load.ts'
 import { configuredSettle } from '../config/settle.ts'
 import type { Basis, Module } from '../life/module.ts'
 import { IdentityMetrics } from '../observe/identity-metrics.ts'
@@ -13,7 +12,7 @@ import { EventRecorder } from './event-recorder.ts'
 import { configuredIdentities, IdentityUnion } from './identity-union.ts'
 import { StormCollector } from './storm-collector.ts'
 
-interface Needs extends Basis<Config> {
+interface Needs extends Basis {
   readonly ca: CAClient
   readonly store?: FileStore
   readonly files?: FileSecrets

@@ -3,12 +3,7 @@ import { FileStore } from '@livery/core'
 import type { Basis, Module } from '../life/module.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 
-interface StoreConfig {
-  readonly trustDomain: string
-  readonly store?: { readonly directory: string; readonly bootstrap?: string | undefined } | undefined
-}
-
-interface Needs extends Basis<StoreConfig> {
+interface Needs extends Basis {
   /** Makes this agent the one that its successor asks for the store. */
   readonly ownStore?: (directory: string) => Promise<void>
 }

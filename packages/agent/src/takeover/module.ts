@@ -1,15 +1,11 @@
 /** The module `takeover`: this agent takes over from another one on the same store, and hands over to its successor. */
+import type { Config } from '../config/load.ts'
 import type { Basis, Module } from '../life/module.ts'
 import { AgentHandover } from './agent-handover.ts'
 import { Predecessor } from './predecessor.ts'
 import { StoreOwner } from './store-owner.ts'
 
-interface TakeoverConfig {
-  readonly sds: { readonly takeover: boolean }
-  readonly store?: { readonly directory: string } | undefined
-}
-
-interface Needs extends Basis<TakeoverConfig> {
+interface Needs extends Basis {
   /** The process stays when another has taken over, until it gets a signal. */
   readonly staysWhenSucceeded: boolean
 }
@@ -42,6 +38,6 @@ export const takeover: Module<Needs, Gives> = {
 }
 
 /** The agent that owns the store, if this one is to take over from it. */
-async function findPredecessor({ sds, store }: TakeoverConfig): Promise<Predecessor | undefined> {
+async function findPredecessor({ sds, store }: Config): Promise<Predecessor | undefined> {
   return sds.takeover && store ? await Predecessor.find(store.directory) : undefined
 }

@@ -1,6 +1,5 @@
 /** The module `trust`: the roots and the revocation lists that the configuration lists. */
 import type { RootSource } from '@livery/core'
-import type { Config } from '../config/load.ts'
 import type { Basis, Module } from '../life/module.ts'
 import { RootSources } from './root-sources.ts'
 
@@ -11,7 +10,7 @@ interface Gives {
   readonly crls: readonly RootSource[]
 }
 
-export const trust: Module<Basis<Pick<Config, 'trustDomain' | 'trust'>>, Gives> = {
+export const trust: Module<Basis, Gives> = {
   async open({ config, life, clock, scopes }) {
     const rootSources = life.parts.use(new RootSources({ clock, logger: scopes.of('trust') }))
     return { rootSources, roots: await rootSources.of(config), crls: await rootSources.crls(config) }

@@ -1,13 +1,24 @@
 /** The SPIFFE ID of a pod by a template such as `spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}`. */
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
-import type { Pod } from './pod.ts'
 
 /** A part of the template: text as it is, or the value of a variable. */
 type Part = { readonly text: string } | { readonly variable: string; readonly read: Read }
 type Read = (pod: PodFacts, trustDomain: string) => string | undefined
 
 /** The part of a pod that a template can name. */
-export type PodFacts = Omit<Pod, 'identity'>
+export interface PodFacts {
+  /**
+   * The UID by which the node knows it: in the names of its cgroups and in its own downward API. For the mirror of a static
+   * pod that is the hash which kubelet gave the static pod, not the UID of the API server's object.
+   */
+  readonly uid: string
+  readonly namespace: string
+  readonly name: string
+  /** Empty for the mirror of a static pod: the API server lets it have none. */
+  readonly serviceAccount: string
+  readonly labels: ReadonlyMap<string, string>
+  readonly annotations: ReadonlyMap<string, string>
+}
 
 export interface IdentityTemplate {
   readonly parts: readonly Part[]
