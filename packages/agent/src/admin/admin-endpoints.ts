@@ -49,13 +49,14 @@ export class AdminEndpoints implements AsyncDisposable {
     }
     this.#admin = open('admin', file.address)
     this.#health = health && open('health', health.address)
-    void predecessor?.ended.then(() => this.#retry())
+    void predecessor?.ended.then(() => {
+      for (const endpoint of this.#all) endpoint.retry()
+    })
   }
 
   /** Those with a TCP address, which answer while the agent starts. See {@link open}. */
   openPorts(): void {
-    for (const endpoint of [this.#admin, this.#health])
-      if (endpoint && !('path' in endpoint.address)) void endpoint.open()
+    for (const endpoint of this.#all) if (!('path' in endpoint.address)) void endpoint.open()
   }
 
   /**
@@ -63,7 +64,11 @@ export class AdminEndpoints implements AsyncDisposable {
    * each address was tried. Never rejects: a failure is reported, and tried again every 5 s.
    */
   async open(): Promise<void> {
-    await Promise.all([this.#admin.open(), this.#health?.open()])
+    await Promise.all(this.#all.map(endpoint => endpoint.open()))
+  }
+
+  get #all(): readonly AwaitedEndpoint[] {
+    return this.#health ? [this.#admin, this.#health] : [this.#admin]
   }
 
   get addresses(): AdminAddresses {
@@ -72,16 +77,11 @@ export class AdminEndpoints implements AsyncDisposable {
 
   /** Why an endpoint does not listen, with the remedy, one line each. */
   problems(): readonly string[] {
-    return [this.#admin, this.#health].flatMap(endpoint => endpoint?.problem ?? [])
+    return this.#all.flatMap(({ problem }) => problem ?? [])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([this.#admin[Symbol.asyncDispose](), this.#health?.[Symbol.asyncDispose]()])
-  }
-
-  #retry(): void {
-    this.#admin.retry()
-    this.#health?.retry()
+    await Promise.all(this.#all.map(endpoint => endpoint[Symbol.asyncDispose]()))
   }
 }
 

@@ -2,7 +2,7 @@
 import { type FileStore, isSpiffeId, type SecretManager } from '@livery/core'
 import { signsNow } from '../ca/create-ca-client.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'
-import type { Basis, Module } from '../life/module.ts'
+import type { Basis } from '../life/module.ts'
 import type { Ledger } from '../observe/ledger.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
 import { AdminEndpoints, type LeavingAgent } from './admin-endpoints.ts'
@@ -15,20 +15,14 @@ interface Needs extends Basis {
   readonly lastRead: { json(): object }
   readonly ledger: Ledger
   readonly secrets: SecretManager
-  readonly store?: Pick<FileStore, 'directory' | 'unwritten' | 'failure' | 'behindSince'>
-  readonly pods?: { status(): PodsStatus; nameOf(subject: string): string | undefined }
-  readonly predecessor?: LeavingAgent
+  readonly store?: Pick<FileStore, 'directory' | 'unwritten' | 'failure' | 'behindSince'> | undefined
+  readonly pods?: { status(): PodsStatus; nameOf(subject: string): string | undefined } | undefined
+  readonly predecessor?: LeavingAgent | undefined
   readonly pageRoutes?: MakeRoutes
 }
 
-interface Gives {
-  readonly endpoints: AdminEndpoints
-  /** Resolves when each address was tried. */
-  readonly tried: Promise<void>
-}
-
-export const admin: Module<Needs, Gives> = {
-  open(made) {
+export const admin = {
+  open(made: Needs) {
     const { config, life, scopes, predecessor, pageRoutes } = made
     const source: AdminSource = {
       ...sourceOf(made),

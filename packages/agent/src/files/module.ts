@@ -1,31 +1,20 @@
 /** The module `files`: secrets that callers name by their files, and certificates in well-known folders. */
 import { type CAClient, FileSecrets } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import type { Basis, Module } from '../life/module.ts'
+import type { Basis } from '../life/module.ts'
 import { allowedFolders } from './allowed-folders.ts'
 import { withWellKnownFiles } from './well-known-files.ts'
 
-interface Needs extends Basis {
-  readonly ca: CAClient
-}
-
-interface Gives {
-  /** With the certificates of well-known folders before it. */
-  readonly ca: CAClient
-  readonly files: FileSecrets
-}
-
-export const files: Module<Needs, Gives> = {
-  async open(made) {
-    const { reloads, life } = made
+export const files = {
+  async open(made: Basis & { readonly ca: CAClient }) {
     const ca = await withWellKnownFiles(made)
-    const opened = life.parts.use(openFileSecrets(made))
-    reloads.subscribe(config => opened.useFolders(allowedFolders(config)))
-    return { ca, files: opened }
+    const files = made.life.parts.use(openFileSecrets(made))
+    made.reloads.subscribe(config => files.useFolders(allowedFolders(config)))
+    return { ca, files }
   },
 }
 
-function openFileSecrets({ config, clock, vault, scopes, events }: Needs): FileSecrets {
+function openFileSecrets({ config, clock, vault, scopes, events }: Basis): FileSecrets {
   const { expired, poll } = config.files
   return new FileSecrets({
     clock,

@@ -1,15 +1,14 @@
 /** The module `pods`: the pods of this node, their identities and their tokens. */
-import type { Basis, Module } from '../life/module.ts'
-import type { FollowedPods } from './followed-pods.ts'
+import type { Basis } from '../life/module.ts'
 
-export const pods: Module<Basis, { readonly pods?: FollowedPods }> = {
-  async open(basis) {
+export const pods = {
+  async open(basis: Basis) {
     const { kubernetes } = basis.config
-    if (!kubernetes) return {}
+    if (!kubernetes) return { pods: undefined }
     // Most agents know no pods: they load no client of the API server.
     const { FollowedPods } = await import('./followed-pods.ts')
-    const followed = basis.life.parts.use(new FollowedPods(kubernetes, basis))
-    basis.life.own({ leave: () => followed[Symbol.asyncDispose]() })
-    return { pods: followed }
+    const pods = basis.life.parts.use(new FollowedPods(kubernetes, basis))
+    basis.life.own({ leave: () => pods[Symbol.asyncDispose]() })
+    return { pods }
   },
 }

@@ -7,7 +7,7 @@ import type { Metrics } from '../observe/metrics.ts'
 import type { Life } from './life.ts'
 
 /** `Needs`: what modules before it in the list have made. `Gives`: what later ones may use. */
-export interface Module<Needs, Gives> {
+interface Module<Needs, Gives> {
   /** Rejects if the agent cannot start. What has to end goes to `life.parts` as soon as it is made. */
   readonly open: (made: Needs) => Gives | Promise<Gives>
 }

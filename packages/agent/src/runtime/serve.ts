@@ -2,7 +2,6 @@
 import type { SecretManager } from '@livery/core'
 import type { SdsServer, SocketConfig } from '@livery/sds-server'
 import type { AdminEndpoints } from '../admin/admin-endpoints.ts'
-import type { Module } from '../life/module.ts'
 import type { LiveConfig } from '../sds/live-config.ts'
 import { warnOfOpenSockets } from '../sds/sds-sockets.ts'
 import type { Start } from './basis.ts'
@@ -16,12 +15,12 @@ interface Needs extends Start {
   readonly sds: SdsServer
   readonly sockets: readonly SocketConfig[]
   readonly live: LiveConfig
-  readonly predecessor?: { ask(step: 'serving'): Promise<void> }
+  readonly predecessor?: { ask(step: 'serving'): Promise<void> } | undefined
 }
 
 /** `reloader`: absent if the agent was started without a way to load its configuration. */
-export const serve: Module<Needs, { readonly reloader: ConfigReloader | undefined }> = {
-  async open(made) {
+export const serve = {
+  async open(made: Needs) {
     const { config, life, scopes, keyGenerator, endpoints, tried, sds, sockets, predecessor } = made
     const reloader = openReloader(made)
     life.serve(sds)

@@ -8,7 +8,7 @@ import {
   type SdsServer,
   type SocketConfig,
 } from '@livery/sds-server'
-import type { Basis, Module } from '../life/module.ts'
+import type { Basis } from '../life/module.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import type { EventRecorder } from '../secrets/event-recorder.ts'
 import type { IdentityUnion } from '../secrets/identity-union.ts'
@@ -23,8 +23,8 @@ interface Needs extends Basis {
   readonly recorder: EventRecorder
   readonly union: IdentityUnion
   readonly rootSources: RootSources
-  readonly pods?: Pods
-  readonly predecessor?: { readonly refused: AbortSignal }
+  readonly pods?: Pods | undefined
+  readonly predecessor?: { readonly refused: AbortSignal } | undefined
 }
 
 /** The pods of this node, where they are known. */
@@ -35,15 +35,8 @@ interface Pods {
   listed(): Promise<void>
 }
 
-interface Gives {
-  readonly sds: SdsServer
-  /** As the agent starts. */
-  readonly sockets: readonly SocketConfig[]
-  readonly live: LiveConfig
-}
-
-export const sds: Module<Needs, Gives> = {
-  async open(made) {
+export const sds = {
+  async open(made: Needs) {
     const { config, reloads, life, scopes, metrics, secrets, union, rootSources, pods, predecessor } = made
     const stop = AbortSignal.any([made.stop, predecessor?.refused].filter(each => each !== undefined))
     // Until then the previous agent serves.

@@ -1,29 +1,25 @@
 /** Records what happens to secrets and streams in the ledger, the log and the metrics. */
-import type { Clock, SecretReport } from '@livery/core'
+import type { SecretReport } from '@livery/core'
 import type { SdsEvent } from '@livery/sds-server'
 import type { Life } from '../life/life.ts'
-import type { EventLog } from '../observe/event-log.ts'
+import type { Basis } from '../life/module.ts'
 import { type Ledger, toLedgerEvent } from '../observe/ledger.ts'
-import type { Metrics } from '../observe/metrics.ts'
 
-export interface EventRecorderOptions {
-  readonly clock: Clock
+interface Records extends Pick<Basis, 'clock' | 'log' | 'metrics'> {
   readonly ledger: Ledger
-  readonly log: EventLog
-  readonly metrics: Metrics
   readonly life: Pick<Life, 'phase'>
 }
 
 export class EventRecorder {
-  readonly #options: EventRecorderOptions
+  readonly #records: Records
 
-  constructor(options: EventRecorderOptions) {
-    this.#options = options
+  constructor(records: Records) {
+    this.#records = records
   }
 
   /** Records an event of an identity or a trust bundle. */
   secret({ name, time, event }: SecretReport): void {
-    const { ledger, log, metrics, life } = this.#options
+    const { ledger, log, metrics, life } = this.#records
     const entry = { time, event }
     ledger.record(name, entry)
     // Closing forgets every identity, which is not news then.
@@ -33,7 +29,7 @@ export class EventRecorder {
 
   /** Records an event of the SDS server; one about a named secret has its line in the ledger and the log as that. */
   sds(event: SdsEvent): void {
-    const { clock, ledger, log, metrics } = this.#options
+    const { clock, ledger, log, metrics } = this.#records
     metrics.sds.observe(event)
     if (event.kind !== 'stream-report') log.write(event)
     else if (event.report.kind === 'refused-unnamed')

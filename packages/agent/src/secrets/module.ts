@@ -3,7 +3,7 @@ import { type CAClient, type FileSecrets, type FileStore, type RootSource, Secre
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { describeCA, signsNow } from '../ca/create-ca-client.ts'
 import { configuredSettle } from '../config/settle.ts'
-import type { Basis, Module } from '../life/module.ts'
+import type { Basis } from '../life/module.ts'
 import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import { scheduleMetrics } from '../observe/schedule-metrics.ts'
@@ -14,21 +14,14 @@ import { StormCollector } from './storm-collector.ts'
 
 interface Needs extends Basis {
   readonly ca: CAClient
-  readonly store?: FileStore
-  readonly files?: FileSecrets
+  readonly store?: FileStore | undefined
+  readonly files?: FileSecrets | undefined
   readonly roots: readonly RootSource[]
   readonly crls: readonly RootSource[]
 }
 
-interface Gives {
-  readonly secrets: SecretManager
-  readonly ledger: Ledger
-  readonly recorder: EventRecorder
-  readonly union: IdentityUnion
-}
-
-export const secrets: Module<Needs, Gives> = {
-  open(made) {
+export const secrets = {
+  open(made: Needs) {
     const { config, life, clock, log, metrics, events } = made
     let secrets: SecretManager | undefined
     // The ledger and its subscription come first: the manager reports while it is made what the store had.

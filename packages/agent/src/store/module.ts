@@ -1,18 +1,18 @@
 /** The module `store`: the secrets and pending requests that survive a restart. */
 import { FileStore } from '@livery/core'
-import type { Basis, Module } from '../life/module.ts'
+import type { Basis } from '../life/module.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 
 interface Needs extends Basis {
   /** Makes this agent the one that its successor asks for the store. */
-  readonly ownStore?: (directory: string) => Promise<void>
+  readonly ownStore?: ((directory: string) => Promise<void>) | undefined
 }
 
-export const store: Module<Needs, { readonly store?: FileStore }> = {
-  async open(made) {
-    const opened = await openStore(made)
-    made.metrics.add(storeMetrics(opened))
-    return opened ? { store: opened } : {}
+export const store = {
+  async open(made: Needs) {
+    const store = await openStore(made)
+    made.metrics.add(storeMetrics(store))
+    return { store }
   },
 }
 

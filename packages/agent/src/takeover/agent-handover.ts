@@ -1,8 +1,7 @@
 /** What a handover does to the agent that hands over: it releases, drains and leaves, or takes all back. */
-import { type Clock, sleep } from '@livery/core'
-import type { Life } from '../life/life.ts'
+import { sleep } from '@livery/core'
+import type { Basis } from '../life/module.ts'
 import type { Logger } from '../observe/logger.ts'
-import type { Handover } from './store-owner.ts'
 
 /**
  * A caller that connected before a successor replaced the socket may not be accepted yet: closing it would turn that caller
@@ -10,43 +9,47 @@ import type { Handover } from './store-owner.ts'
  */
 const LAST_CALLS = { steps: 5, stepMs: 50 } as const
 
-export interface AgentHandoverParts {
-  readonly life: Life
-  readonly clock: Clock
+export interface HandoverParts extends Pick<Basis, 'life' | 'clock'> {
   readonly logger: Logger
+  /** The process stays when another has taken over, until it gets a signal. */
   readonly staysWhenSucceeded: boolean
 }
 
-export class AgentHandover implements Handover {
-  readonly #parts: AgentHandoverParts
+export class AgentHandover {
+  readonly #parts: HandoverParts
   /** The departure that goes on, or was completed. */
   #leaving: object | undefined
   #hasLeft = false
 
-  constructor(parts: AgentHandoverParts) {
+  constructor(parts: HandoverParts) {
     this.#parts = parts
   }
 
+  /** Before and after that there is nothing to hand over. */
   isServing(): boolean {
     return this.#parts.life.phase === 'serving'
   }
 
+  /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
   async release(): Promise<void> {
     const { life } = this.#parts
     life.sds?.endTakeover()
     await life.release()
   }
 
+  /** The successor is gone: the store and the output directories are this agent's again. */
   reclaim(): void {
     this.#parts.life.reclaim()
   }
 
+  /** The successor does not serve: this agent listens on its sockets, also where the successor has replaced them. */
   async reclaimSockets(): Promise<void> {
     const { life } = this.#parts
     await life.sds?.reclaim()
     life.resume()
   }
 
+  /** Drains this agent: the successor serves. */
   leave(): void {
     const { life, logger, staysWhenSucceeded } = this.#parts
     logger.info('another agent serves now: draining')
@@ -57,11 +60,13 @@ export class AgentHandover implements Handover {
     })
   }
 
+  /** Keeps this agent from ending when it has drained; `false` once it has: nothing can be taken back any more. */
   stay(): boolean {
     if (!this.#hasLeft) this.#leaving = undefined
     return !this.#hasLeft
   }
 
+  /** Ends this agent: the successor ended after it had left. */
   end(): void {
     this.#parts.life.succession.resolve('successor-gone')
   }

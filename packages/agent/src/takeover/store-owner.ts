@@ -4,28 +4,11 @@ import { createInterface } from 'node:readline'
 import { after, type Clock } from '@livery/core'
 import { asSocket, SdsServerError, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
+import type { AgentHandover } from './agent-handover.ts'
 import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
 
-/** The agent, as the steps of a handover change it. */
-export interface Handover {
-  /** Before and after that there is nothing to hand over. */
-  isServing(): boolean
-  /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
-  release(): Promise<void>
-  /** The successor does not serve: this agent listens on its sockets, also where the successor has replaced them. */
-  reclaimSockets(): Promise<void>
-  /** The successor is gone: the store and the output directories are this agent's again. */
-  reclaim(): void
-  /** Drains this agent: the successor serves. */
-  leave(): void
-  /** Keeps this agent from ending when it has drained; `false` once it has: nothing can be taken back any more. */
-  stay(): boolean
-  /** Ends this agent: the successor ended after it had left. */
-  end(): void
-}
-
 export interface StoreOwnerOptions {
-  readonly handover: Handover
+  readonly handover: Pick<AgentHandover, keyof AgentHandover>
   /** The directory of the store. */
   readonly directory: string
   /** Whether the previous owner, if one is left, has released the store to this agent. */
