@@ -6,6 +6,7 @@ import { allowedFolders } from './allowed-folders.ts'
 import { withWellKnownFiles } from './well-known-files.ts'
 
 export const files = {
+  name: 'files',
   async open(made: Basis & { readonly ca: CAClient }) {
     const ca = await withWellKnownFiles(made)
     const files = made.life.parts.use(openFileSecrets(made))

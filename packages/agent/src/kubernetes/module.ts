@@ -2,6 +2,7 @@
 import type { Basis } from '../life/module.ts'
 
 export const pods = {
+  name: 'pods',
   async open(basis: Basis) {
     const { kubernetes } = basis.config
     if (!kubernetes) return { pods: undefined }

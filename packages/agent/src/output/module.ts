@@ -4,6 +4,7 @@ import type { Basis } from '../life/module.ts'
 import { Outputs } from './outputs.ts'
 
 export const output = {
+  name: 'output',
   open({ config, reloads, life, secrets, clock, scopes, metrics }: Basis & { readonly secrets: SecretManager }) {
     const outputs = life.parts.use(new Outputs({ secrets, clock, logger: scopes.of('output') }))
     outputs.follow(config.identities)

@@ -2,6 +2,7 @@
 import { admin } from '../admin/module.ts'
 import { ca } from '../ca/module.ts'
 import type { LoadedConfig } from '../config/load.ts'
+import { refuseUnreadKeys } from '../config/unread-keys.ts'
 import { files } from '../files/module.ts'
 import { pods } from '../kubernetes/module.ts'
 import { Life, type Succession } from '../life/life.ts'
@@ -51,7 +52,10 @@ export interface Agent extends AsyncDisposable {
 export async function startAgent(loaded: LoadedConfig, sink: LogSink, options: AgentOptions = {}): Promise<Agent> {
   const life = new Life()
   try {
-    const { reloader } = await MODULES.open(openBasis(loaded, sink, options, life))
+    const { load } = options
+    const loadNext = load && (async (signal: AbortSignal) => withReaders(await load(signal)))
+    const start = openBasis(withReaders(loaded), sink, { ...options, ...(loadNext && { load: loadNext }) }, life)
+    const { reloader } = await MODULES.open(start)
     return {
       succession: life.succession.promise,
       async reload() {
@@ -64,4 +68,9 @@ export async function startAgent(loaded: LoadedConfig, sink: LogSink, options: A
     await life[Symbol.asyncDispose]()
     throw error
   }
+}
+
+function withReaders(loaded: LoadedConfig): LoadedConfig {
+  refuseUnreadKeys(loaded, MODULES.names)
+  return loaded
 }

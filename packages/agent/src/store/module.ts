@@ -9,6 +9,7 @@ interface Needs extends Basis {
 }
 
 export const store = {
+  name: 'store',
   async open(made: Needs) {
     const store = await openStore(made)
     made.metrics.add(storeMetrics(store))

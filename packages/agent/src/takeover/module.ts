@@ -10,6 +10,7 @@ interface Needs extends Basis {
 }
 
 export const takeover = {
+  name: 'takeover',
   async open({ config: { sds, store }, life, clock, scopes, staysWhenSucceeded }: Needs) {
     const logger = scopes.of('takeover')
     const predecessor = sds.takeover && store ? await Predecessor.find(store.directory) : undefined
