@@ -14,7 +14,7 @@ const SAMPLE_MS = 200
 /** Longer than any backoff. */
 const BACK_WITHIN_MS = 300_000
 
-export interface Observed {
+interface Observed {
   /** How long an identity was without a certificate, mean of all. */
   readonly missingSeconds: number
   /** From the moment when the CA could be reached until every identity had a certificate. */

@@ -54,7 +54,7 @@ export async function startIstioAgent(
 }
 
 /** Files for `livery run`, with a link `livery` to the program beside them. */
-export interface LiveryFiles {
+interface LiveryFiles {
   readonly config: string
   readonly socket: string
   readonly admin: string
@@ -112,7 +112,7 @@ export async function startLivery(workdir: Workdir, ca: CA, identities: number, 
 const NODE_OPTIONS = ['--conditions=@livery/source', '--max-semi-space-size=8', '--min-semi-space-size=8']
 
 /** How a process of Livery's parts is set up: see `prompted-server.ts`. */
-export interface Prompts {
+interface Prompts {
   readonly identities: number
   /** How many of them a SIGUSR2 renews. */
   readonly renew: number

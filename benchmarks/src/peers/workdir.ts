@@ -13,7 +13,7 @@ export interface Running {
   output(): string
 }
 
-export interface Ended {
+interface Ended {
   readonly stdout: string
   /** User and system time of the process and what it waited for, in steps of 10 ms. */
   readonly cpuSeconds: number

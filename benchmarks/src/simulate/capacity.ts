@@ -23,7 +23,7 @@ export interface Trial {
 }
 
 /** The most identities for which each of the demands holds, and for all smaller numbers too. */
-export interface Capacity {
+interface Capacity {
   readonly bootInTime: number
   /** From the outage on; when all nodes start at once a CA refuses whatever its queue does not hold, and may. */
   readonly fewRefused: number

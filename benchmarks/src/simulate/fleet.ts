@@ -6,7 +6,7 @@ import { seededRandom } from './seeded-random.ts'
 import { ServiceRecord } from './service-record.ts'
 import type { VirtualTime } from './virtual-time.ts'
 
-export interface FleetOptions {
+interface FleetOptions {
   readonly time: VirtualTime
   readonly ca: ModelCA
   readonly nodes: number

@@ -30,7 +30,7 @@ export interface ModelRoot {
   readonly fingerprint: string
 }
 
-export interface ModelCAOptions {
+interface ModelCAOptions {
   readonly time: VirtualTime
   readonly random: () => number
   readonly replicas: number

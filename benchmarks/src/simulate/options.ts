@@ -3,10 +3,10 @@ import { parseArgs } from 'node:util'
 import { atLeast, count, duration, oneOf, refuse } from '../option-values.ts'
 import type { ScenarioSettings } from './scenarios.ts'
 
-export const SCENARIOS = ['boot', 'steady', 'rotation', 'outage', 'skew', 'capacity'] as const
+const SCENARIOS = ['boot', 'steady', 'rotation', 'outage', 'skew', 'capacity'] as const
 export type ScenarioName = (typeof SCENARIOS)[number]
 
-export interface SimulateOptions {
+interface SimulateOptions {
   readonly scenarios: readonly ScenarioName[]
   readonly settings: ScenarioSettings
   /** By which nodes, rate and queue are multiplied; `undefined`: the scenario's own. */

@@ -12,7 +12,7 @@ import {
 } from '@livery/core'
 
 /** A leaf of the modelled CA. Times are milliseconds since the epoch. */
-export interface PlaceholderCertificate {
+interface PlaceholderCertificate {
   readonly identity: SpiffeId
   readonly notBefore: number
   readonly notAfter: number
@@ -59,7 +59,7 @@ export const placeholderVerifier: CertificateVerifier = createCertificateVerifie
 })
 
 /** SHA-256 as core writes it: hex, lower case, without the colons that Node puts in. */
-export function fingerprintOf(fingerprint256: string): string {
+function fingerprintOf(fingerprint256: string): string {
   return fingerprint256.replaceAll(':', '').toLowerCase()
 }
 

@@ -1,6 +1,6 @@
 /** One replica of the modelled CA: signs one request after the other, and refuses what does not fit into its queue. */
 
-export interface ReplicaOptions {
+interface ReplicaOptions {
   /** Signatures a second. */
   readonly rate: number
   /** Requests that may wait or be worked on; `Infinity`: no bound. */
@@ -9,7 +9,7 @@ export interface ReplicaOptions {
   readonly random: () => number
 }
 
-export type Turn =
+type Turn =
   | { readonly kind: 'signed'; readonly at: number }
   /** The queue is full. */
   | { readonly kind: 'refused' }

@@ -42,7 +42,7 @@ export async function until<T>(what: string, look: () => Promise<T | undefined>,
   throw new Error(`not within ${ms} ms: ${what}`, { cause: last })
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number
   readonly headers: NodeJS.Dict<string | string[]>
   readonly body: string

@@ -6,7 +6,7 @@ import { makeFolder, Pair, type Process, startAgent, Traffic, until } from './en
 export const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 export const API = 'spiffe://cluster.local/ns/default/sa/api'
 
-export interface RotationOptions {
+interface RotationOptions {
   /** Writes the plugin's files to the folder of the configuration, and returns the section `ca` for them. */
   readonly ca: (folder: string) => Promise<object>
   /** Keys beside `ca`, `identities` and `trustDomain`; default: a `ttl` of 8 seconds. */
@@ -19,7 +19,7 @@ export interface RotationOptions {
 }
 
 /** The agent as a process, the two Envoys of deploy/envoy, and requests from one to the other. */
-export interface UnderTraffic extends AsyncDisposable {
+interface UnderTraffic extends AsyncDisposable {
   readonly agent: Process & { readonly adminPort: number }
   /** Of the configuration. */
   readonly folder: string

@@ -18,7 +18,7 @@ export interface Volume {
   readonly isWritable?: boolean
 }
 
-export interface Container {
+interface Container {
   readonly command: readonly string[]
   /** Granted by the pod, such as `CHOWN`. Default: none. */
   readonly capabilities?: readonly string[]

@@ -13,7 +13,7 @@ import { fetchSecrets } from './sds-client.ts'
 /** Less than the runner gives a test, so that the reason is reported. */
 const WAIT_MS = 100_000
 
-export interface KubernetesNode {
+interface KubernetesNode {
   readonly server: PodApiServer
   /** The folder of the configuration, which every user may read. */
   readonly cwd: string

@@ -24,7 +24,7 @@ export interface ProcessOptions {
 }
 
 /** How a process has ended. */
-export interface Ending {
+interface Ending {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }

@@ -11,7 +11,7 @@ import { SystemClock } from '@livery/core'
 import { CertificateAuthority } from '../../ca-plugins/src/plugins/embedded/certificate-authority.ts'
 
 export const NODE = 'node-1'
-export const TOKEN = 'token-of-the-agent'
+const TOKEN = 'token-of-the-agent'
 
 const ACCOUNT = /^\/api\/v1\/namespaces\/(?<namespace>[^/]+)\/serviceaccounts\/(?<name>[^/]+)\/token$/
 
@@ -54,7 +54,7 @@ export function podResource(init: PodInit): PodResource {
   }
 }
 
-export interface PodCall {
+interface PodCall {
   readonly verb: 'list' | 'watch' | 'token' | 'review'
   readonly path: string
   readonly query: URLSearchParams

@@ -16,7 +16,7 @@ function noProgram(): string | false {
   return existsSync(PROGRAM) ? false : `there is no ${PROGRAM}: benchmarks/peers/build.sh builds it`
 }
 
-export interface IstiodOptions {
+interface IstiodOptions {
   /** A new one: the lease of an istiod that was killed lasts half a minute. */
   readonly namespace: string
   /** `namespace/account`, as in `CA_TRUSTED_NODE_ACCOUNTS`. Default: none. */

@@ -31,7 +31,7 @@ class Node implements AsyncDisposable {
   static async start(folder: string, address: string, clock: FakeClock): Promise<Node> {
     const node = new Node()
     const parts = node.#parts
-    const ca = parts.use(await spiffe.create(pluginContext({ clock }), { address, timeout: 10_000 }))
+    const ca = parts.use(await spiffe.create(pluginContext({ clock }), { address }))
     const source = parts.use(
       new SecretManager({
         ca,

@@ -11,7 +11,7 @@ import { NODE, PodApiServer } from './pod-api-server.ts'
 /** Why such a node cannot run here, or `false`. */
 export const noSharedNode: string | false = noControlGroups || noMounts
 
-export interface SharedNode extends AsyncDisposable {
+interface SharedNode extends AsyncDisposable {
   /** The folder of its configuration, which everybody may read. */
   readonly cwd: string
   readonly api: PodApiServer

@@ -11,7 +11,7 @@ const HELPER = 'github.com/spiffe/spiffe-helper/cmd/spiffe-helper'
 /** Less than a test file has. A cold build takes minutes; what it has compiled by then is there the next time. */
 const BUILD_MS = process.env['LIVERY_SLOW'] ? 600_000 : 45_000
 
-export interface WorkloadPrograms {
+interface WorkloadPrograms {
   /** `workload-programs/main.go` */
   readonly workload: string
   readonly helper: string

@@ -18,13 +18,13 @@ export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 
 /** The plugin's keys, and those under `ca:` that the agent keeps for itself. */
-export interface CitadelSettings extends Partial<CitadelConfig> {
+interface CitadelSettings extends Partial<CitadelConfig> {
   readonly rootCert?: string
   readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
   readonly tokenFile?: string
 }
 
-export interface CitadelSetup {
+interface CitadelSetup {
   readonly server: FaultyCaServer
   readonly client: CAClient
   readonly clock: FakeClock
@@ -67,7 +67,7 @@ export async function createCitadel(
       credentials,
       ...(Object.keys(connection).length > 0 && { tls: connectionTls({ ...connection, log: context.log }) }),
     },
-    { impersonate: false, timeout: 10_000, ...config },
+    { impersonate: false, ...config },
   )
 }
 

@@ -40,7 +40,7 @@ export interface JsonStandInOptions {
   readonly behaviour?: (call: JsonCall) => Promise<JsonReply> | undefined
 }
 
-export interface ServerTls {
+interface ServerTls {
   readonly cert: string
   readonly key: string
 }
@@ -139,8 +139,8 @@ async function readJson(incoming: IncomingMessage): Promise<Readonly<Record<stri
   return text === '' ? {} : JSON.parse(text)
 }
 
-export type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
-export type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
+type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
+type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
 
 /** A server's handling of an answer of the kit's CA: `issued` and `refused` write its protocol. */
 export function replyOf(

@@ -43,7 +43,7 @@ const NOT_SERVED = status(404, 'the server could not find the requested resource
 const MAX_CALLS = 1024
 const VERBS: Readonly<Record<string, KubeVerb>> = { POST: 'create', GET: 'get', PUT: 'update', DELETE: 'delete' }
 
-export interface KubeApiServerOptions {
+interface KubeApiServerOptions {
   /** PEM. */
   readonly tls: { readonly cert: string; readonly key: string }
   /** The objects of a previous server, as after a restart. */

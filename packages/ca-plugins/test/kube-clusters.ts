@@ -17,7 +17,7 @@ import { KubeApiServer, type KubeVerb } from './kube-api-server.ts'
 import { kubeconfig, kubeconfigFile, SIGNER } from './kube-setup.ts'
 import { KubeSigner } from './kube-signer.ts'
 
-export interface Grant {
+interface Grant {
   readonly resource: 'certificatesigningrequests' | 'clustertrustbundles'
   readonly verbs: readonly KubeVerb[]
 }

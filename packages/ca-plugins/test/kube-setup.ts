@@ -12,7 +12,7 @@ import type { KubeApiServer } from './kube-api-server.ts'
 
 export const SIGNER = 'example.com/workloads'
 
-export interface KubeconfigUser {
+interface KubeconfigUser {
   readonly token?: string
   readonly 'client-certificate'?: string
   readonly 'client-key'?: string
@@ -59,7 +59,7 @@ export class TestTicket implements RequestTicket {
   }
 }
 
-export interface ClientSetup {
+interface ClientSetup {
   readonly client: CAClient
   readonly clock: FakeClock
   readonly context: RecordingContext
@@ -83,7 +83,6 @@ export function kubernetesCsrConfig(config: Partial<KubernetesCsrConfig>): Kuber
   return {
     signerName: SIGNER,
     usages: ['digital signature', 'server auth', 'client auth'],
-    approvalTimeout: 900_000,
     ...roots,
     ...config,
   }

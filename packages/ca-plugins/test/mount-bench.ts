@@ -10,7 +10,6 @@ import { FileMountClient } from '../src/plugins/file-mount/client.ts'
 import { type FileMountConfig, mountOf } from '../src/plugins/file-mount/config.ts'
 import { pluginContext } from '../src/testing/plugin-context.ts'
 
-export const POLL_MS = 30_000
 /** From a hint of the operating system to the look, and from the look to the word of new roots. */
 const HINT_MS = 100
 
@@ -31,7 +30,7 @@ export class MountBench implements AsyncDisposable {
   private constructor(ca: FakeCA, roots: string, rootsFor: MountOptions['rootsFor']) {
     this.ca = ca
     const folder = join(this.folder, '{name}')
-    const mount = mountOf({ layout: 'istio', folder, roots, poll: POLL_MS, ...(rootsFor && { rootsFor }) })
+    const mount = mountOf({ layout: 'istio', folder, roots, ...(rootsFor && { rootsFor }) })
     this.client = new FileMountClient(this.context, mount)
     this.client.subscribe(change => this.#changes.push(change))
   }

@@ -28,10 +28,10 @@ export const noStepCa =
     : false
 
 /** The identity as the only name: no common name, which the default template copies it to. */
-export const SPIFFE_TEMPLATE =
+const SPIFFE_TEMPLATE =
   '{"sans": {{ toJson .SANs }}, "keyUsage": ["digitalSignature"], "extKeyUsage": ["serverAuth", "clientAuth"]}'
 
-export interface StepCaServerOptions {
+interface StepCaServerOptions {
   /** JWK provisioners by name. */
   readonly keys?: Readonly<Record<string, JWK>>
   /** An OIDC provisioner: it takes the identity from the CSR. */

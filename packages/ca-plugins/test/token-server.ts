@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { TestContext } from 'node:test'
 
-export interface TokenRequest {
+interface TokenRequest {
   readonly method: string
   readonly url: URL
   readonly headers: IncomingMessage['headers']
@@ -16,7 +16,7 @@ export type TokenAnswer =
   /** The connection is reset. */
   | 'reset'
 
-export interface TokenServer {
+interface TokenServer {
   readonly address: string
   readonly requests: readonly TokenRequest[]
   /** Its answer from now on. */

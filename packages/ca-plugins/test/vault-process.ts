@@ -33,7 +33,7 @@ export interface VaultServer extends AsyncDisposable {
   signer(role: string, ttl: string): Promise<string>
 }
 
-export interface VaultReply {
+interface VaultReply {
   readonly data?: Readonly<Record<string, string>>
   readonly auth?: { readonly client_token: string }
 }
@@ -122,7 +122,7 @@ async function started(child: ReturnType<typeof spawn>): Promise<void> {
   await ready.promise
 }
 
-export interface KubernetesAuth extends AsyncDisposable {
+interface KubernetesAuth extends AsyncDisposable {
   /** A token of the service account `agent` in the namespace `livery`. */
   readonly jwt: string
 }

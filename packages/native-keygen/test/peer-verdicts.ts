@@ -110,7 +110,7 @@ export const noEnvoy = existsSync(ENVOY)
   : 'no Envoy: the test set-up could not fetch it (npm run envoy says why)'
 
 /** The secrets of one TLS context: PEM. */
-export interface EnvoySecrets {
+interface EnvoySecrets {
   readonly roots: readonly string[]
   /** Its own certificate. */
   readonly pair?: { readonly chain: string; readonly key: string }

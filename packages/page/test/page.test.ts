@@ -193,6 +193,20 @@ test('the details of a name begin with its certificate, whether or not it fails'
   assert.deepEqual(browser.faults, [])
 })
 
+test('the line of a life has the colour that the diagnosis gives, and the renewal where it is planned', {
+  skip,
+}, async () => {
+  await using node = await RefusingNode.start()
+  await node.refuse()
+  await using browser = await BrowserPage.open(node.admin)
+  const lineOf = (name: string) => browser.page.getByRole('row').filter({ hasText: name }).locator('.life')
+  await browser.page.getByRole('heading', { name: `${BAD} is not renewed` }).waitFor()
+  assert.equal(await lineOf(GOOD).getAttribute('class'), 'life life-good')
+  assert.equal(await lineOf(BAD).getAttribute('class'), 'life life-warning')
+  const planned = await lineOf(GOOD).locator('.life-renewal').getAttribute('style')
+  assert.match(planned ?? '', /^left: ?(?:39\.9|[45]\d|60)\b/)
+})
+
 test('what is shown without a connection is marked as old, and is current again after a restart of the agent', {
   skip,
 }, async () => {

@@ -35,6 +35,8 @@ export class RefusingNode implements AsyncDisposable {
     const admin = `127.0.0.1:${await freePort()}`
     const config = {
       ca: { plugin: './acme.mjs' },
+      // The CA back-dates by two minutes: what is measured from notBefore shows.
+      ttl: '4m',
       identities: [GOOD, { id: BAD, socket: 'bad.sock' }],
       sockets: [{ path: 'sds.sock', allow: [GOOD] }],
       admin: { address: admin, tokenFile: 'admin.token' },

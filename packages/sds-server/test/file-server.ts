@@ -21,7 +21,7 @@ import { MemorySource } from './memory-source.ts'
 import { type RunningServer, startServer, WEB } from './running-server.ts'
 import { type SotwClientStream, secretsOf } from './sds-client.ts'
 
-export interface FileServer {
+interface FileServer {
   readonly server: RunningServer
   /** The only folder in which files may be named. */
   readonly folder: string

@@ -14,7 +14,7 @@ export interface LeavingAgent {
   readonly ended: Promise<void>
 }
 
-export interface AdminEndpointsParts {
+interface AdminEndpointsParts {
   /** Answered from. */
   readonly source: AdminSource
   readonly makeRoutes: MakeRoutes | undefined

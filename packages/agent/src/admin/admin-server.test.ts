@@ -317,12 +317,12 @@ test('explain and a renewal offer the name that was probably meant', async () =>
 })
 
 test('explain says of the trust bundle that the CA has given no roots yet', async () => {
-  const failure = (at: number, message: string) => ({ lastFailure: { at, code: 'unauthenticated', message } })
-  const failures = [failure(1, 'older'), {}, failure(2, 'expired token'), failure(0, 'oldest')]
+  const lastFailure = { at: 2, code: 'unauthenticated', message: 'expired token' }
+  const failing = { identity: WEB, hold: 'pinned', state: 'failing', addedAt: 0, failingSince: 1, lastFailure }
   for (const [name, entries, says] of [
     ['ROOTCA', [], /It has reported no error/],
     ['spiffe://cluster.local', [], /It has reported no error/],
-    ['ROOTCA', failures, /Its last error, at 1970-01-01T00:00:00\.002Z \(unauthenticated\): expired token\n$/],
+    ['ROOTCA', [failing], /web has no certificate \(unauthenticated\): expired token\n$/],
   ] as const) {
     // Each search has a server to itself: what several may take together is bounded by the clock.
     await using bench = await Bench.create()

@@ -280,7 +280,6 @@ test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", as
     plugin: 'citadel',
     address: 'ca:15012',
     impersonate: false,
-    timeout: 10_000,
     rootCert: join(workingDirectory, 'var/run/secrets/istio/root-cert.pem'),
     tokenFile: join(workingDirectory, 'var/run/secrets/tokens/istio-token'),
   })
@@ -302,7 +301,6 @@ test("the profile istio fills in what Istio's proxy needs, below what the file w
     plugin: 'citadel',
     address: 'istiod-canary.istio-system.svc:15012',
     impersonate: false,
-    timeout: 10_000,
     rootCert: join(directory, MOUNTED, 'istio/root-cert.pem'),
     tokenFile: join(directory, MOUNTED, 'tokens/istio-token'),
   })

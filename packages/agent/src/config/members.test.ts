@@ -56,12 +56,11 @@ test('each CA accepts the keys of its plugin, built-in or module, with its paths
   const { loaded, folder } = await load(t, { yaml: TWO, fields: ACME })
   const { plugin, options, members = [] } = loaded.config.ca
   assert.equal(plugin.name, 'failover')
-  assert.deepEqual(options, { timeout: 10_000, pause: 30_000 })
+  assert.deepEqual(options, {})
   const [citadel, acme] = members
   assert.equal(citadel?.plugin.name, 'citadel')
   assert.equal(citadel.rootCert, join(folder, 'a.pem'))
   assert.equal(citadel.tokenFile, join(folder, 'tokens/a'))
-  assert.equal(citadel.options['timeout'], 10_000)
   assert.equal(acme?.plugin.name, 'acme')
   assert.equal(acme.rootCert, 'system')
   assert.deepEqual(acme.options, { pin: 's3cret', where: join(folder, 'here'), headers: 'none' })
@@ -117,8 +116,8 @@ const REFUSALS: readonly (readonly [what: string, ca: string, says: readonly str
   ],
   [
     'values of the CAs',
-    'plugin: failover, pause: 0s, cas: [{ plugin: embedded, intermediate: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
-    ['1 ca.cas[0].intermediate', '1 ca.cas[1].address', '1 ca.pause'],
+    'plugin: failover, roots: 1, cas: [{ plugin: embedded, intermediate: 1 }, { plugin: citadel, address: nowhere, rootCert: r }]',
+    ['1 ca.cas[0].intermediate', '1 ca.cas[1].address', '1 ca.roots'],
   ],
   ['a key of the wrong CA', 'plugin: failover, cas: [{ plugin: embedded, rootCert: r }]', ['1 ca.cas[0].rootCert']],
   [

@@ -1,5 +1,5 @@
 /** The module `files`: secrets that callers name by their files, and certificates in well-known folders. */
-import { type CAClient, FileSecrets } from '@livery/core'
+import { type CAClient, FILE_DEFAULTS, FileSecrets } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Basis } from '../life/module.ts'
 import { allowedFolders } from './allowed-folders.ts'
@@ -16,20 +16,19 @@ export const files = {
 }
 
 function openFileSecrets({ config, clock, vault, scopes, events }: Basis): FileSecrets {
-  const { expired, poll } = config.files
+  const { expired } = config.files
   return new FileSecrets({
     clock,
     vault,
     ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
     folders: allowedFolders(config),
     expired,
-    pollMs: poll,
     onWatchError: err =>
       scopes
         .of('files')
         .warn(
           { err },
-          `cannot watch the files that are named: they are looked at every ${poll / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances, or lower files.poll`,
+          `cannot watch the files that are named: they are looked at every ${FILE_DEFAULTS.pollMs / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances`,
         ),
     report: (name, event) => events.emit({ name, time: clock.now(), event }),
   })

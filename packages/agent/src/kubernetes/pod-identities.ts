@@ -12,7 +12,7 @@ export interface IdentityHolder {
   readonly sds: Pick<SdsServer, 'review'>
 }
 
-export interface PodIdentitiesOptions extends IdentityHolder {
+interface PodIdentitiesOptions extends IdentityHolder {
   readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
   readonly clock: Clock
 }

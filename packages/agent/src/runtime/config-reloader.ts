@@ -19,7 +19,7 @@ import type { LastRead } from './last-read.ts'
  */
 const QUIET_MS = 3_000
 
-export interface ConfigReloaderOptions {
+interface ConfigReloaderOptions {
   /** As the agent was started; each configuration that comes into force takes its place. */
   readonly lastRead: LastRead
   /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */

@@ -7,7 +7,7 @@ import type { Logger } from '../observe/logger.ts'
 import type { AgentHandover } from './agent-handover.ts'
 import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
 
-export interface StoreOwnerOptions {
+interface StoreOwnerOptions {
   readonly handover: Pick<AgentHandover, keyof AgentHandover>
   /** The directory of the store. */
   readonly directory: string

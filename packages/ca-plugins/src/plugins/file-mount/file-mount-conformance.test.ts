@@ -70,14 +70,14 @@ async function create(setup: ConformanceSetup, { roots, rootsFor }: Layout): Pro
   setup.after(() => rm(folder, { recursive: true }))
   const writer = new Writer(folder, setup)
   await writer.written
-  const mount = mountOf({ layout: 'istio', folder: join(folder, '{name}'), roots, rootsFor, poll: 30_000 })
+  const mount = mountOf({ layout: 'istio', folder: join(folder, '{name}'), roots, rootsFor })
   return onceWritten(new FileMountClient(setup.context, mount), writer)
 }
 
 const { capabilities } = fileMount
 
 describe('with the roots in one file', { concurrency: 1 }, () => {
-  const config = { layout: 'istio', folder: '/certs/{name}', roots: '../all/root-cert.pem', poll: 30_000 } as const
+  const config = { layout: 'istio', folder: '/certs/{name}', roots: '../all/root-cert.pem' } as const
   const check = () => fileMount.check?.(config, new Set())
   suite({
     test,

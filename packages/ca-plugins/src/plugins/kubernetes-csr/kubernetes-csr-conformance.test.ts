@@ -27,7 +27,6 @@ const CONFIG = {
   signerName: SIGNER,
   clusterTrustBundle: 'example.com:workloads:roots',
   usages: ['digital signature', 'server auth', 'client auth'],
-  approvalTimeout: 900_000,
 }
 
 suite({

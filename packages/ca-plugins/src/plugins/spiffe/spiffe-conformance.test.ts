@@ -26,10 +26,7 @@ async function create({ ca, context, identities, after }: ConformanceSetup): Pro
   const debug = (line: string): void => {
     if (line.startsWith('The Workload API gives')) received++
   }
-  const client = await spiffe.create(
-    { ...context, log: { ...context.log, debug } },
-    { address: server.address, timeout: 10_000 },
-  )
+  const client = await spiffe.create({ ...context, log: { ...context.log, debug } }, { address: server.address })
   /** A push takes a moment: nobody asks before it has arrived. */
   const arrived = async (): Promise<void> => {
     await given

@@ -378,7 +378,7 @@ test('a Workload API that never answers is a timeout, and the signal of the call
 test('without anybody at the socket it is unavailable, and names it', async t => {
   const context = pluginContext()
   const path = join(await tempFolder(t), 'none.sock')
-  const client = await spiffe.create(context, { address: `unix://${path}`, timeout: 10_000 })
+  const client = await spiffe.create(context, { address: `unix://${path}` })
   t.after(() => client[Symbol.asyncDispose]())
   const { signal } = new AbortController()
   const asked = client.issue({ identity: WEB, ttlSeconds: 60, signal, csr: () => assert.fail() })

@@ -23,7 +23,7 @@ const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 async function open(t: TestContext, spire: Spire): Promise<CAClient> {
   const clock = new SystemClock()
   t.after(() => clock[Symbol.dispose]())
-  const client = await spiffe.create(pluginContext({ clock }), { address: spire.address, timeout: 10_000 })
+  const client = await spiffe.create(pluginContext({ clock }), { address: spire.address })
   t.after(() => client[Symbol.asyncDispose]())
   return client
 }

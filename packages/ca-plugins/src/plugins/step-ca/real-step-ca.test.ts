@@ -29,7 +29,7 @@ function contextOf(t: TestContext, server: StepCaServer, parts: Partial<CAContex
 }
 
 async function open(t: TestContext, context: CAContext, config: Partial<StepCaConfig> & { readonly address: string }) {
-  const client = await stepCa.create(context, { timeout: 10_000, ...config })
+  const client = await stepCa.create(context, config)
   t.after(() => client[Symbol.asyncDispose]())
   return client
 }
@@ -167,7 +167,7 @@ test('a real step-ca that freezes is a timeout, and one that restarts is asked a
   await using server = await startStepCaServer({ keys: { [PROVISIONER]: publicJwk } })
   const jwkFile = join(await tempFolder(t), 'key.json')
   await writeFile(jwkFile, JSON.stringify(privateJwk))
-  const config = { address: server.address, provisioner: PROVISIONER, jwkFile, timeout: 500 }
+  const config = { address: server.address, provisioner: PROVISIONER, jwkFile }
   const client = await open(t, contextOf(t, server), config)
   const patient = await withKey(t, server)
   await client.issue(await workloadRequest(WEB))

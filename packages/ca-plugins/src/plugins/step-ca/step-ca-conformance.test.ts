@@ -7,7 +7,6 @@ import { PROVISIONER, provisionerPair, startStepCa, writeKey } from '../../../te
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { stepCa } from './plugin.ts'
 
-const timeout = 10_000
 const { capabilities } = stepCa
 const slow = process.env['LIVERY_SLOW'] === '1'
 
@@ -18,19 +17,19 @@ async function withKey({ ca, context, after }: ConformanceSetup) {
   const server = await startStepCa({ ca, clock: context.clock, provisioner: publicJwk })
   after(() => server[Symbol.asyncDispose]())
   const jwkFile = await writeKey(join(folder, 'key.json'), privateJwk)
-  return stepCa.create(context, { address: server.address, provisioner: PROVISIONER, jwkFile, timeout })
+  return stepCa.create(context, { address: server.address, provisioner: PROVISIONER, jwkFile })
 }
 
 async function withToken({ ca, context, after }: ConformanceSetup) {
   const server = await startStepCa({ ca, clock: context.clock })
   after(() => server[Symbol.asyncDispose]())
-  return stepCa.create(context, { address: server.address, timeout })
+  return stepCa.create(context, { address: server.address })
 }
 
 const without = { token: 'the plugin signs its tokens itself', 'token-file': 'the plugin signs its tokens itself' }
 describe('with a key', { concurrency: 1 }, () => {
   const address = 'https://ca.example:9000'
-  const check = () => stepCa.check?.({ address, provisioner: PROVISIONER, jwkFile: '/key.json', timeout }, new Set())
+  const check = () => stepCa.check?.({ address, provisioner: PROVISIONER, jwkFile: '/key.json' }, new Set())
   suite({ test, check, create: withKey, capabilities, without, slow })
 })
 describe('with a token', { concurrency: 1 }, () => {

@@ -54,7 +54,7 @@ async function setUp(t: TestContext, options: { readonly tls?: true; readonly co
   const folder = await tempFolder(t)
   const context = pluginContext({ clock })
   const jwkFile = await writeKey(join(folder, 'key.json'), privateJwk)
-  const config = { address: server.address, provisioner: PROVISIONER, jwkFile, timeout: 10_000, ...options.config }
+  const config = { address: server.address, provisioner: PROVISIONER, jwkFile, ...options.config }
   const client = await stepCa.create(context, config)
   t.after(() => client[Symbol.asyncDispose]())
   const tokens = () => server.calls.map(({ json }) => String(json['ott'] ?? ''))
@@ -145,7 +145,7 @@ test('with a token per identity each certificate is asked for with that of its o
     }),
   }
   const credentials = await workloadToken.create({ ...own, workloadTokens }, { audience: 'step-ca' })
-  await using client = await stepCa.create({ ...own, credentials }, { address: server.address, timeout: 10_000 })
+  await using client = await stepCa.create({ ...own, credentials }, { address: server.address })
   const DB = 'spiffe://cluster.local/ns/default/sa/db'
   const issued = await Promise.all([WEB, DB].map(async each => client.issue(await workloadRequest(each))))
   assert.deepEqual(
