@@ -12,7 +12,7 @@ import { type Answer, BUSY, text } from './answer.ts'
 import { type AdminConnection, ConnectionPool, MAX_HEAD_BYTES } from './connections.ts'
 import { refusal } from './request-refusal.ts'
 import { RequestStream } from './request-stream.ts'
-import { type MakeRoutes, ROUTES, Router } from './routes.ts'
+import { type MakeRoutes, Router } from './routes.ts'
 import { WorkLane, writePieces } from './work-lane.ts'
 
 // An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
@@ -151,7 +151,7 @@ class HttpAnswers {
     this.#options = options
     const { routes, source, makeRoutes } = options
     const added = routes === 'admin' ? makeRoutes?.(source, this.#pageToken) : undefined
-    this.#router = new Router(ROUTES[routes], source, added)
+    this.#router = new Router(routes, source, added)
     // Connections have their deadlines in the pool.
     this.#http = createServer({ maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false, keepAliveTimeout: 0 })
     this.#http.on('request', (request, response) => void this.#handle(request, response))

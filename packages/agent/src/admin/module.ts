@@ -1,8 +1,10 @@
 /** The module `admin`: the admin and the health endpoint, and the running agent as they read it. */
 import { type FileStore, isSpiffeId, type SecretManager } from '@livery/core'
 import { signsNow } from '../ca/create-ca-client.ts'
+import { configJson } from '../config/print.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
+import { VERSION } from '../life/version.ts'
 import type { Ledger } from '../observe/ledger.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
 import { AdminEndpoints, type LeavingAgent } from './admin-endpoints.ts'
@@ -10,9 +12,6 @@ import type { AdminSource } from './admin-source.ts'
 import type { MakeRoutes } from './routes.ts'
 
 interface Needs extends Basis {
-  readonly version: string
-  /** The configuration as it was read last. */
-  readonly lastRead: { json(): object }
   readonly ledger: Ledger
   readonly secrets: SecretManager
   readonly store?: Pick<FileStore, 'directory' | 'unwritten' | 'failure' | 'behindSince'> | undefined
@@ -39,7 +38,6 @@ export const admin = {
 
 function sourceOf({
   config,
-  version,
   lastRead,
   life,
   clock,
@@ -53,7 +51,7 @@ function sourceOf({
   pods,
 }: Needs): AdminSource {
   return {
-    version,
+    version: VERSION,
     trustDomain: config.trustDomain,
     names: config.names,
     fileNames: new Map(Object.entries(config.files.names)),
@@ -61,7 +59,10 @@ function sourceOf({
     caPlugin: config.ca.plugin.name,
     requestedTtlMs: signsNow(config.ca) ? config.ttl : undefined,
     keyGenerator,
-    config: () => lastRead.json(),
+    config() {
+      const { loaded, needsRestart } = lastRead
+      return { ...configJson(loaded), ...(needsRestart && { needsRestart }) }
+    },
     phase: () => life.phase,
     // A socket that drains is closed, and no longer among those that are configured.
     sockets: () => (life.sds?.sockets() ?? []).filter(({ state }) => state !== 'closed'),

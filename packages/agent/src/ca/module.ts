@@ -1,12 +1,9 @@
 /** The module `ca`: the client of the CA that the configuration names. */
 import type { WorkloadTokens } from '@livery/core'
-import type { Basis } from '../life/module.ts'
-import type { ConfigNode } from '../schema/config-tree.ts'
+import type { Basis } from '../life/basis.ts'
 import { createCAClient } from './create-ca-client.ts'
 
 interface Needs extends Basis {
-  /** The configuration as it is written. */
-  readonly root: ConfigNode
   readonly pods?: { readonly tokens: WorkloadTokens } | undefined
 }
 

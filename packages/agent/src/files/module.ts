@@ -1,8 +1,8 @@
 /** The module `files`: secrets that callers name by their files, and certificates in well-known folders. */
-import { type CAClient, FILE_DEFAULTS, FileSecrets } from '@livery/core'
+import { type CAClient, FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import type { Basis } from '../life/module.ts'
-import { allowedFolders } from './allowed-folders.ts'
+import type { Config } from '../config/load.ts'
+import type { Basis } from '../life/basis.ts'
 import { withWellKnownFiles } from './well-known-files.ts'
 
 export const files = {
@@ -32,4 +32,16 @@ function openFileSecrets({ config, clock, vault, scopes, events }: Basis): FileS
         ),
     report: (name, event) => events.emit({ name, time: clock.now(), event }),
   })
+}
+
+/** `files.allow`, or the well-known folders and those that the rules of the sockets name. */
+function allowedFolders({ files, sockets, identities }: Config): readonly string[] {
+  if (files.allow) return files.allow
+  const rules = [
+    ...sockets.flatMap(({ allow, callers = [] }) => [...allow, ...callers.flatMap(caller => caller.allow ?? [])]),
+    ...identities.flatMap(({ socket }) => socket?.allow ?? []),
+  ]
+  const patterns = [...new Set(rules)].filter(isFileName).map(parseFilePattern)
+  const named = patterns.flatMap(pattern => (typeof pattern === 'string' ? [] : foldersOf(pattern)))
+  return [...new Set([...files.wellKnown, ...named])]
 }

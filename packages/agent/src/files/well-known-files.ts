@@ -1,7 +1,7 @@
 /** Puts the certificates in well-known folders before the CA, where such folders are. */
 import { existsSync, realpathSync } from 'node:fs'
 import type { CAClient } from '@livery/core'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
 
 /** Resolves with `ca` itself where none of `files.wellKnown` is there, or files are what the plugin reads anyway. */

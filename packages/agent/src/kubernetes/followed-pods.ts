@@ -4,10 +4,9 @@ import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core
 import { parseIdentityTemplate } from '../config/identity-template.ts'
 import type { KubernetesSetting } from '../config/kubernetes-schema.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
-import { podMetrics } from '../observe/pod-metrics.ts'
 import { identifyPods } from './identify-pods.ts'
 import { NodePods } from './node-pods.ts'
 import type { PodChange } from './pod.ts'
@@ -19,6 +18,7 @@ import { PodsApi } from './pods-api.ts'
 
 /** How long an agent that takes over waits for the pods before it serves without them. */
 const PATIENCE_MS = 30_000
+const STATES = ['unknown', 'watching', 'away'] as const
 const REMEDY = 'Remove the section kubernetes, or run it in a pod'
 
 export class FollowedPods implements AsyncDisposable {
@@ -66,7 +66,14 @@ export class FollowedPods implements AsyncDisposable {
         onState: state => this.#onState(state),
       }),
     )
-    metrics.add(podMetrics(this.#watcher))
+    metrics.add([
+      {
+        name: 'livery_pods_watch_state',
+        help: '1 for the state of the watch at the API server: unknown (no list has come), watching, away (no answer).',
+        labels: ['state'],
+        read: () => STATES.map(state => [this.#watcher.state.kind === state ? 1 : 0, state] as const),
+      },
+    ])
   }
 
   /** See {@link podNameOf}. */

@@ -1,5 +1,5 @@
 /** The module `pods`: the pods of this node, their identities and their tokens. */
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 
 export const pods = {
   name: 'pods',

@@ -1,6 +1,6 @@
 /** The module `output`: certificates in files, for programs that do not ask over a socket. */
 import type { SecretManager } from '@livery/core'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { Outputs } from './outputs.ts'
 
 export const output = {

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { AdminSource } from '../admin/admin-source.ts'
 import { type Answer, BUSY, json, text } from '../admin/answer.ts'
 import { authorityOf, type Caller } from '../admin/operator.ts'
-import type { AddedRoutes, Route } from '../admin/routes.ts'
+import type { AddedRoutes } from '../admin/routes.ts'
 import { PageFeed } from './page-feed.ts'
 import { type PageFileName, PageFiles } from './page-files.ts'
 import type { PageToken } from './state.ts'
@@ -25,27 +25,21 @@ const PAGE_HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
 } as const
 
-/** The routes of the page, for one listener; `pageToken`: by which a request of the page is known. */
+/** The routes of the page, for one listener. */
 export function pageRoutes(source: AdminSource, pageToken: string): AddedRoutes {
   const page = new PageAnswers(source, pageToken)
   return {
     front: ({ headers }) => (prefersHtml(headers.accept) ? page.file('index.html', headers) : undefined),
-    routes: new Map<string, Route>([
-      ['/page/state', { about: 'what the page in a browser shows, as JSON', methods: { GET: () => page.state() } }],
-      [
-        '/page/events',
-        { about: 'the same, then each change as it comes (text/event-stream)', methods: { GET: () => page.events() } },
-      ],
-      [
-        '/page/token',
-        { about: 'for the page alone', methods: { GET: ({ headers, caller }) => page.token(headers, caller) } },
-      ],
-      [
-        '/page/app.js',
-        { about: 'the page itself, as /', methods: { GET: ({ headers }) => page.file('app.js', headers) } },
-      ],
-      ['/page/app.css', { about: 'its style', methods: { GET: ({ headers }) => page.file('app.css', headers) } }],
-    ]),
+    routes: {
+      '/page/state': { about: 'what the page in a browser shows, as JSON', GET: () => page.state() },
+      '/page/events': {
+        about: 'the same, then each change as it comes (text/event-stream)',
+        GET: () => page.events(),
+      },
+      '/page/token': { about: 'for the page alone', GET: ({ headers, caller }) => page.token(headers, caller) },
+      '/page/app.js': { about: 'the page itself, as /', GET: ({ headers }) => page.file('app.js', headers) },
+      '/page/app.css': { about: 'its style', GET: ({ headers }) => page.file('app.css', headers) },
+    },
   }
 }
 

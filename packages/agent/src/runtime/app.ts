@@ -5,8 +5,8 @@ import type { LoadedConfig } from '../config/load.ts'
 import { refuseUnreadKeys } from '../config/unread-keys.ts'
 import { files } from '../files/module.ts'
 import { pods } from '../kubernetes/module.ts'
+import { type AgentOptions, type Basis, openBasis } from '../life/basis.ts'
 import { Life, type Succession } from '../life/life.ts'
-import { ModuleList } from '../life/module.ts'
 import type { LogSink } from '../observe/logger.ts'
 import { output } from '../output/module.ts'
 import { page } from '../page/module.ts'
@@ -15,11 +15,11 @@ import { secrets } from '../secrets/module.ts'
 import { store } from '../store/module.ts'
 import { takeover } from '../takeover/module.ts'
 import { trust } from '../trust/module.ts'
-import { type AgentOptions, openBasis, type Start } from './basis.ts'
+import { ModuleList } from './module-list.ts'
 import { serve } from './serve.ts'
 
 /** A module that the configuration can do without goes by its line, its import and its folder: pods, files, takeover, store, page, output. */
-const MODULES = ModuleList.empty<Start>()
+const MODULES = ModuleList.empty<Basis>()
   .with(pods)
   .with(ca)
   .with(files)

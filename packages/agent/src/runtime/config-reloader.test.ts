@@ -9,7 +9,6 @@ import { createLogger } from '../observe/logger.ts'
 import { Registry } from '../observe/prometheus.ts'
 import { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigReloader } from './config-reloader.ts'
-import { LastRead } from './last-read.ts'
 
 const directory = mkdtempSync(join(tmpdir(), 'livery-reloader-'))
 after(() => rmSync(directory, { recursive: true }))
@@ -28,7 +27,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
   const loading = Promise.withResolvers<AbortSignal>()
   const registry = new Registry()
   const reloader = new ConfigReloader({
-    lastRead: new LastRead({ ...started, file: undefined }),
+    lastRead: { loaded: { ...started, file: undefined }, needsRestart: [] },
     load: signal => {
       loading.resolve(signal)
       return new Promise(() => {})
@@ -65,7 +64,7 @@ test('a reload of the same configuration says that it is in force, so that what 
   }
   let reloads = 0
   await using reloader = new ConfigReloader({
-    lastRead: new LastRead({ ...started, file: undefined }),
+    lastRead: { loaded: { ...started, file: undefined }, needsRestart: [] },
     load: () => Promise.resolve(started),
     live: { apply: () => Promise.resolve(same) },
     clock,

@@ -1,17 +1,16 @@
 /** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
-import { after, type Clock, type SecretManager, untilAborted, WatchedFiles } from '@livery/core'
+import { after, type SecretManager, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys, withoutLive } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { settingsSchema } from '../config/schema.ts'
+import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
-import type { LogScopes } from '../observe/log-scopes.ts'
 import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
 import { Location, plain } from '../schema/config-tree.ts'
 import { contentDigest } from '../schema/document.ts'
 import { formatLogLevels, LOG_SCOPES, type LogLevels } from '../schema/log-level.ts'
 import type { LiveChanges, LiveConfig } from '../sds/live-config.ts'
-import type { LastRead } from './last-read.ts'
 
 /**
  * How long a file that was written in place has to stay as it is before it is read: its first half can be a configuration,
@@ -19,14 +18,10 @@ import type { LastRead } from './last-read.ts'
  */
 const QUIET_MS = 3_000
 
-interface ConfigReloaderOptions {
-  /** As the agent was started; each configuration that comes into force takes its place. */
-  readonly lastRead: LastRead
+interface ConfigReloaderOptions extends Pick<Basis, 'lastRead' | 'clock' | 'scopes'> {
   /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
   readonly live: Pick<LiveConfig, 'apply'>
-  readonly clock: Clock
-  readonly scopes: LogScopes
   readonly log: Pick<EventLog, 'write'>
   readonly metrics: ReloadMetrics
   /** What failed is tried again when a configuration is in force, the same one too. */
@@ -50,7 +45,6 @@ export class ConfigReloader implements AsyncDisposable {
     const started = lastRead.loaded
     this.#options = options
     this.#started = started
-    lastRead.needsRestart = []
     this.#digest = started.digest
     const { file } = started
     if (file === undefined) return

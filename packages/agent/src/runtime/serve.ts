@@ -2,13 +2,15 @@
 import type { SecretManager } from '@livery/core'
 import type { SdsServer, SocketConfig } from '@livery/sds-server'
 import type { AdminEndpoints } from '../admin/admin-endpoints.ts'
+import { describeCA } from '../ca/create-ca-client.ts'
+import type { Basis } from '../life/basis.ts'
+import { VERSION } from '../life/version.ts'
+import { formatListenAddress } from '../schema/values.ts'
 import type { LiveConfig } from '../sds/live-config.ts'
-import { warnOfOpenSockets } from '../sds/sds-sockets.ts'
-import type { Start } from './basis.ts'
+import { describeSocket, warnOfOpenSockets } from '../sds/sds-sockets.ts'
 import { ConfigReloader } from './config-reloader.ts'
-import { logStart } from './start-report.ts'
 
-interface Needs extends Start {
+interface Needs extends Basis {
   readonly secrets: SecretManager
   readonly endpoints: AdminEndpoints
   readonly tried: Promise<void>
@@ -21,13 +23,13 @@ interface Needs extends Start {
 /** `reloader`: absent if the agent was started without a way to load its configuration. */
 export const serve = {
   async open(made: Needs) {
-    const { config, life, scopes, keyGenerator, endpoints, tried, sds, sockets, predecessor } = made
+    const { life, scopes, tried, sds, sockets, predecessor } = made
     const reloader = openReloader(made)
     life.serve(sds)
     await predecessor?.ask('serving')
     warnOfOpenSockets(sockets, scopes.of('sds'))
     await tried
-    logStart(config, endpoints.addresses, { sockets, keyGenerator: keyGenerator.name }, scopes.of('agent'))
+    logStart(made)
     return { reloader }
   },
 }
@@ -38,4 +40,32 @@ function openReloader({ load, lastRead, live, clock, scopes, log, metrics, secre
   const reloader = life.parts.use(new ConfigReloader(options))
   life.own({ leave: () => reloader[Symbol.asyncDispose]() })
   return reloader
+}
+
+/** A node can have a socket for each of its thousand pods. */
+const SOCKET_LINES = 10
+
+/** What is served, and to whom. */
+function logStart({ config, scopes, keyGenerator, sockets, endpoints }: Needs): void {
+  const logger = scopes.of('agent')
+  for (const socket of sockets.slice(0, SOCKET_LINES)) logger.info(describeSocket(socket))
+  if (sockets.length > SOCKET_LINES) logger.info(`and ${sockets.length - SOCKET_LINES} more sockets`)
+  const { admin, health } = endpoints.addresses
+  const ca = describeCA(config.ca)
+  const keys = `${config.keyType}, ${keyGenerator.name}`
+  const address = formatListenAddress(admin)
+  const fields = {
+    version: VERSION,
+    trustDomain: config.trustDomain,
+    identities: config.identities.length,
+    sockets: sockets.length,
+    admin: address,
+    health: health && formatListenAddress(health),
+    ca,
+    keys,
+  }
+  logger.info(
+    fields,
+    `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${'path' in admin ? address : `http://${address}`}`,
+  )
 }

@@ -8,7 +8,7 @@ import {
   type SdsServer,
   type SocketConfig,
 } from '@livery/sds-server'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { socketMetrics } from '../observe/sds-metrics.ts'
 import type { EventRecorder } from '../secrets/event-recorder.ts'
 import type { IdentityUnion } from '../secrets/identity-union.ts'
@@ -17,8 +17,6 @@ import { LiveConfig } from './live-config.ts'
 import { sdsSockets, serverOptions, shareOnDemand, warnOfOpenSockets } from './sds-sockets.ts'
 
 interface Needs extends Basis {
-  /** Gives up the start. */
-  readonly stop: AbortSignal | undefined
   readonly secrets: SecretManager
   readonly recorder: EventRecorder
   readonly union: IdentityUnion

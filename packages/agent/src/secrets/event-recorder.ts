@@ -1,8 +1,8 @@
 /** Records what happens to secrets and streams in the ledger, the log and the metrics. */
 import type { SecretReport } from '@livery/core'
 import type { SdsEvent } from '@livery/sds-server'
+import type { Basis } from '../life/basis.ts'
 import type { Life } from '../life/life.ts'
-import type { Basis } from '../life/module.ts'
 import { type Ledger, toLedgerEvent } from '../observe/ledger.ts'
 
 interface Records extends Pick<Basis, 'clock' | 'log' | 'metrics'> {

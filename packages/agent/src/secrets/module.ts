@@ -3,7 +3,7 @@ import { type CAClient, type FileSecrets, type FileStore, type RootSource, Secre
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { describeCA, signsNow } from '../ca/create-ca-client.ts'
 import { configuredSettle } from '../config/settle.ts'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { IdentityMetrics } from '../observe/identity-metrics.ts'
 import { Ledger } from '../observe/ledger.ts'
 import { scheduleMetrics } from '../observe/schedule-metrics.ts'

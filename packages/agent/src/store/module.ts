@@ -1,6 +1,6 @@
 /** The module `store`: the secrets and pending requests that survive a restart. */
 import { FileStore } from '@livery/core'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { storeMetrics } from '../observe/store-metrics.ts'
 
 interface Needs extends Basis {

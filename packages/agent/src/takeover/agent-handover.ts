@@ -1,6 +1,6 @@
 /** What a handover does to the agent that hands over: it releases, drains and leaves, or takes all back. */
 import { sleep } from '@livery/core'
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import type { Logger } from '../observe/logger.ts'
 
 /**
@@ -9,10 +9,8 @@ import type { Logger } from '../observe/logger.ts'
  */
 const LAST_CALLS = { steps: 5, stepMs: 50 } as const
 
-export interface HandoverParts extends Pick<Basis, 'life' | 'clock'> {
+export interface HandoverParts extends Pick<Basis, 'life' | 'clock' | 'staysWhenSucceeded'> {
   readonly logger: Logger
-  /** The process stays when another has taken over, until it gets a signal. */
-  readonly staysWhenSucceeded: boolean
 }
 
 export class AgentHandover {

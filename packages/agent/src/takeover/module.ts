@@ -1,17 +1,12 @@
 /** The module `takeover`: this agent takes over from another one on the same store, and hands over to its successor. */
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { AgentHandover } from './agent-handover.ts'
 import { Predecessor } from './predecessor.ts'
 import { StoreOwner } from './store-owner.ts'
 
-interface Needs extends Basis {
-  /** The process stays when another has taken over, until it gets a signal. */
-  readonly staysWhenSucceeded: boolean
-}
-
 export const takeover = {
   name: 'takeover',
-  async open({ config: { sds, store }, life, clock, scopes, staysWhenSucceeded }: Needs) {
+  async open({ config: { sds, store }, life, clock, scopes, staysWhenSucceeded }: Basis) {
     const logger = scopes.of('takeover')
     const predecessor = sds.takeover && store ? await Predecessor.find(store.directory) : undefined
     if (predecessor) {

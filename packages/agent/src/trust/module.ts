@@ -1,5 +1,5 @@
 /** The module `trust`: the roots and the revocation lists that the configuration lists. */
-import type { Basis } from '../life/module.ts'
+import type { Basis } from '../life/basis.ts'
 import { RootSources } from './root-sources.ts'
 
 export const trust = {

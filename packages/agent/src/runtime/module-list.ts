@@ -1,33 +1,11 @@
-/** A module of the agent: one feature, in one folder. The list of them is `runtime/app.ts`. */
-import type { Clock, Events, KeyGenerator, KeyVault, SecretReport } from '@livery/core'
-import type { Config } from '../config/load.ts'
-import type { EventLog } from '../observe/event-log.ts'
-import type { LogScopes } from '../observe/log-scopes.ts'
-import type { Metrics } from '../observe/metrics.ts'
-import type { Life } from './life.ts'
+/** The modules of the agent: what one is, and the list of them. */
 
-/** `Needs`: what modules before it in the list have made. `Gives`: what later ones may use. */
+/** One feature, in one folder. `Needs`: what modules before it in the list have made. `Gives`: what later ones may use. */
 interface Module<Needs, Gives> {
   /** By which the schema names the reader of a key; only a module that the agent can do without has one. */
   readonly name?: string
   /** Rejects if the agent cannot start. What has to end goes to `life.parts` as soon as it is made. */
   readonly open: (made: Needs) => Gives | Promise<Gives>
-}
-
-/** What there is before any module. */
-export interface Basis {
-  readonly config: Config
-  /** Each configuration that is in force from now on; the listener is called in the turn in which its sockets change. */
-  readonly reloads: Events<Config>
-  readonly life: Life
-  readonly clock: Clock
-  readonly scopes: LogScopes
-  readonly log: EventLog
-  readonly metrics: Metrics
-  readonly keyGenerator: KeyGenerator
-  readonly vault: KeyVault
-  /** What happens to secrets. */
-  readonly events: Events<SecretReport>
 }
 
 /** Modules in the order in which they are opened; the compiler refuses one that needs what none before it gives. */

@@ -1,13 +1,12 @@
 /** What there is before the first module: the process, the clock, log and metrics, keys. */
-import { Events, type SecretReport, SystemClock, shareFolders } from '@livery/core'
+import { type Clock, Events, type SecretReport, SystemClock, shareFolders } from '@livery/core'
 import type { Config, LoadedConfig } from '../config/load.ts'
-import type { Life } from '../life/life.ts'
 import { EventLog } from '../observe/event-log.ts'
 import type { LogSink } from '../observe/logger.ts'
 import { Metrics } from '../observe/metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
-import { LastRead } from './last-read.ts'
+import type { Life } from './life.ts'
 import { chooseKeyVault, keepOutOfCoreFiles, warnOfLessStrictPaths, warnOfUnsetClock } from './process-setup.ts'
 import { VERSION } from './version.ts'
 
@@ -26,7 +25,15 @@ export interface AgentOptions {
   readonly staysWhenSucceeded?: boolean
 }
 
-export type Start = ReturnType<typeof openBasis>
+/** The configuration as it was read last. */
+export interface LastRead {
+  loaded: LoadedConfig
+  /** Its keys that are not in force; `undefined` if it is never read again. */
+  needsRestart: readonly string[] | undefined
+}
+
+/** What every module gets. */
+export type Basis = ReturnType<typeof openBasis>
 
 export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOptions, life: Life) {
   const { config, root, warnings } = loaded
@@ -34,7 +41,7 @@ export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOpt
   for (const warning of warnings) scopes.of('config').warn(warning)
   shareFolders(config.sharedFolders)
   keepOutOfCoreFiles(logger)
-  const clock = life.parts.use(new SystemClock())
+  const clock: Clock = life.parts.use(new SystemClock())
   warnOfUnsetClock(clock, logger)
   const log = life.parts.use(new EventLog(scopes, clock))
   const metrics = life.parts.use(new Metrics())
@@ -43,9 +50,18 @@ export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOpt
   warnOfLessStrictPaths(logger)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: sink.dropped }))
   const { signal: stop, load, staysWhenSucceeded = false } = options
+  const lastRead: LastRead = { loaded, needsRestart: load && [] }
   return {
     config,
+    /** The configuration as it is written. */
+    root,
+    /** Each configuration that is in force from now on; a listener is called in the turn in which its sockets change. */
     reloads: new Events<Config>(),
+    lastRead,
+    load,
+    /** Aborts the start. */
+    stop,
+    staysWhenSucceeded,
     life,
     clock,
     scopes,
@@ -53,12 +69,7 @@ export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOpt
     metrics,
     keyGenerator,
     vault,
+    /** What happens to secrets. */
     events: new Events<SecretReport>(),
-    root,
-    version: VERSION,
-    lastRead: new LastRead(loaded),
-    stop,
-    load,
-    staysWhenSucceeded,
   }
 }
