@@ -1,7 +1,8 @@
 /** Each CA plugin with real Envoys: both certificates rotate under traffic, and no request fails. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { makeFolder, Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
 
 export const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 export const API = 'spiffe://cluster.local/ns/default/sa/api'
@@ -34,7 +35,7 @@ interface UnderTraffic extends AsyncDisposable {
 
 export async function startUnderTraffic(options: RotationOptions): Promise<UnderTraffic> {
   await using starting = new AsyncDisposableStack()
-  const { path: folder } = starting.use(await makeFolder())
+  const { path: folder } = starting.use(new TemporaryFolder())
   const identity = (id: string, socket: string) => {
     const tokenFile = options.tokenFiles?.[id]
     return { id, socket, ...(tokenFile !== undefined && { tokenFile }) }

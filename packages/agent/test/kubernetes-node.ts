@@ -5,8 +5,9 @@ import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { waitForSocket } from '@livery/sds-server'
+import { TemporaryFolder } from '@livery/test-support'
 import { withAccount } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { NODE, PodApiServer } from './pod-api-server.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -36,7 +37,7 @@ export async function startOnNode(
 ): Promise<KubernetesNode> {
   const parts = new AsyncDisposableStack()
   t.after(() => parts.disposeAsync())
-  const { path: cwd } = parts.use(await makeDirectory())
+  const { path: cwd } = parts.use(new TemporaryFolder())
   await chmod(cwd, 0o755)
   const server = parts.use(await PodApiServer.start())
   await server.mountAccount(cwd)

@@ -7,6 +7,7 @@ import { CAError, type CAErrorCode, parseSpiffeId, SecretManager, type SpiffeId 
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { descriptorShortage } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
+import { temporaryFolder } from '@livery/test-support'
 import { AdminServer } from '../src/admin/admin-server.ts'
 import type { AdminSource } from '../src/admin/admin-source.ts'
 import { loadConfig } from '../src/config/load.ts'
@@ -23,7 +24,6 @@ import type { PageState } from '../src/page/state.ts'
 import type { HostPort } from '../src/schema/values.ts'
 import { ask } from './admin-socket.ts'
 import { adminSource } from './admin-source.ts'
-import { makeDirectory } from './livery-process.ts'
 import { type Line, memoryLog } from './memory-log.ts'
 import { runInProcess } from './run-in-process.ts'
 
@@ -374,11 +374,11 @@ for (const { name, ttl = 86_400, arrange, ...row } of ROWS)
     }
   })
 
-test('open files: the doctor warns of a limit of which the start warns, and of no other', async () => {
-  await using directory = await makeDirectory()
+test('open files: the doctor warns of a limit of which the start warns, and of no other', async t => {
+  const directory = temporaryFolder(t)
   const yaml = 'ca: { plugin: embedded }\nidentities: [spiffe://cluster.local/a]\nsockets: [{ path: sds.sock }]\n'
-  await writeFile(join(directory.path, 'livery.yaml'), yaml)
-  const { config } = await loadConfig({ environment: {}, workingDirectory: directory.path, terminal: false })
+  await writeFile(join(directory, 'livery.yaml'), yaml)
+  const { config } = await loadConfig({ environment: {}, workingDirectory: directory, terminal: false })
   const { connections } = DEFAULT_LIMITS
   const { wanted = 0 } = descriptorShortage(0, 1, connections) ?? {}
   for (const [limit, state] of [

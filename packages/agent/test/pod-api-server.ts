@@ -1,13 +1,13 @@
 /** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens and their review, faults on demand. */
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { SystemClock } from '@livery/core'
+import { listening, portOf } from '@livery/test-support'
 import { CertificateAuthority } from '../../ca-plugins/src/plugins/embedded/certificate-authority.ts'
 
 export const NODE = 'node-1'
@@ -178,8 +178,8 @@ export class PodApiServer implements AsyncDisposable {
 
   /** Listens on the port that it had. */
   async up(): Promise<void> {
-    await once(this.#server.listen(this.#port, '127.0.0.1'), 'listening')
-    this.#port = (this.#server.address() as AddressInfo).port
+    await listening(this.#server, this.#port)
+    this.#port = portOf(this.#server)
   }
 
   /** Cuts every connection, and refuses others. */

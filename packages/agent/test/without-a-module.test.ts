@@ -5,7 +5,8 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writ
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const AGENT = fileURLToPath(new URL('..', import.meta.url))
@@ -62,10 +63,9 @@ const ROWS: readonly Row[] = [
 ]
 
 for (const { module, folder = module, asks, key } of ROWS)
-  test(`without ${module} the agent serves${key === undefined ? '' : ', and a configuration that asks for it is refused'}`, async () => {
+  test(`without ${module} the agent serves${key === undefined ? '' : ', and a configuration that asks for it is refused'}`, async t => {
     using agent = new AgentWithout(module, folder)
-    await using directory = await makeDirectory()
-    const cwd = directory.path
+    const cwd = temporaryFolder(t)
     const write = (more: object = {}) => {
       const sockets = [{ path: 'sds.sock', allow: [WEB] }]
       const config = { ca: { plugin: 'embedded' }, identities: [WEB], sockets, admin: { address: '127.0.0.1:0' } }

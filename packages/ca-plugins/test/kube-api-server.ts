@@ -1,10 +1,10 @@
 /** A stand-in for the part of the Kubernetes API that signs: objects with versions and watches over real HTTPS, and faults on demand. */
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import { listening, portOf } from '@livery/test-support'
 import { KubeObjects, StatusError, type StoredObject } from './kube-objects.ts'
 
 export type KubeVerb = 'create' | 'get' | 'list' | 'watch' | 'update' | 'delete'
@@ -82,12 +82,12 @@ export class KubeApiServer implements AsyncDisposable {
 
   static async start(options: KubeApiServerOptions): Promise<KubeApiServer> {
     const server = new KubeApiServer(options)
-    await once(server.#server.listen(options.port ?? 0, '127.0.0.1'), 'listening')
+    await listening(server.#server, options.port ?? 0)
     return server
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    return portOf(this.#server)
   }
 
   /** Resolves with the `count`th call that matches, come or to come. */

@@ -1,10 +1,10 @@
 /** Kubeconfigs, contexts and controllers for the tests of `kubernetes-csr`. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { CAClient, CAContext, RequestTicket } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { type TestEnd, temporaryFolder } from '@livery/test-support'
 import type { KubernetesCsrConfig } from '../src/plugins/kubernetes-csr/config.ts'
 import { createKubernetesCsr } from '../src/plugins/kubernetes-csr/create-kubernetes-csr.ts'
 import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
@@ -18,16 +18,17 @@ interface KubeconfigUser {
   readonly 'client-key'?: string
 }
 
-/** A kubeconfig for `server`, which goes away with `remove`. */
+/** A kubeconfig for `server`, which goes away with its test. */
 export async function kubeconfigFile(
+  t: TestEnd,
   server: Pick<KubeApiServer, 'port'>,
   roots: string,
   user: KubeconfigUser = {},
-): Promise<{ readonly path: string; readonly folder: string; readonly remove: () => Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-kube-'))
+): Promise<{ readonly path: string; readonly folder: string }> {
+  const folder = temporaryFolder(t)
   const path = join(folder, 'config')
   await writeFile(path, kubeconfig(`https://localhost:${server.port}`, roots, user), { mode: 0o600 })
-  return { path, folder, remove: () => rm(folder, { recursive: true, force: true }) }
+  return { path, folder }
 }
 
 /** JSON is YAML. */

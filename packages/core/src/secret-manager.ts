@@ -3,27 +3,45 @@
 import { Events } from './contract/events.ts'
 import type { RootSource } from './contract/root-source.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
-import type { PendingRequests, Store } from './contract/store.ts'
-import type { TrustAnchor } from './contract/trust-anchor.ts'
+import type { PendingRequests } from './contract/store.ts'
+import type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
+import type { Event } from './decide/event.ts'
+import { phaseOf } from './decide/renewal-time.ts'
+import { Engine } from './engine.ts'
 import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
-import type { IdentityEntry } from './identity/identity-entry.ts'
-import { type IdentityKeeper, IdentityTable } from './identity/identity-table.ts'
-import type { ManagedIdentity } from './identity/managed-identity.ts'
-import type { Receipts } from './identity/receipts.ts'
-import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './identity/secret-item.ts'
-import type { Listener } from './identity/subscribers.ts'
-import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
-import { ClockGuard } from './issuance/clock-guard.ts'
-import { FetchSchedule } from './issuance/fetch-schedule.ts'
-import { phaseOf } from './issuance/renewal-time.ts'
-import type { ScheduleStatus } from './issuance/schedule-status.ts'
+import { CARootList } from './listing/ca-root-list.ts'
+import { ConfiguredRoots } from './listing/configured-roots.ts'
+import { CrlSources } from './listing/crl-sources.ts'
+import { FederatedRoots } from './listing/federated-roots.ts'
+import { PreflightVerdicts } from './preflight-verdicts.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
+import type { Receipts } from './secrets/receipts.ts'
+import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './secrets/secret-item.ts'
+import type { Listener, Subscribers } from './secrets/subscribers.ts'
+import { NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
+import type { IdentityEntry } from './state/entry.ts'
+import { toEntry } from './state/entry.ts'
+import type { Identity } from './state/identity.ts'
+import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
+import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
-import type { RootAction, RootActionResult, RotationStatus } from './trust/rotation-control.ts'
-import { TrustStore } from './trust/trust-store.ts'
+import { BundleListeners } from './trust/bundle-listeners.ts'
+import { BundleReceipts } from './trust/bundle-receipts.ts'
+import { BundleTable } from './trust/bundle-table.ts'
+import { RevocationTable } from './trust/revocation.ts'
+import { RootReader } from './trust/root-reader.ts'
+import {
+  dropRefusal,
+  findRoot,
+  type RootAction,
+  type RootActionResult,
+  type RotationStatus,
+  rotationsOf,
+  statusOf,
+} from './trust/rotation-status.ts'
 
 /** The bundle of a trust domain, or the roots that count for one identity only. */
 export interface BundleEntry {
@@ -43,90 +61,111 @@ export class SecretManager implements AsyncDisposable {
   readonly events: Events<SecretReport>
   /** The secrets that are asked for by the names of files. */
   readonly files: FileSecrets | undefined
+  /** Where a server reports what its live streams were sent, and how they answered. */
+  readonly receipts: Receipts
   readonly #clock: Clock
-  readonly #table: IdentityTable
-  readonly #trust: TrustStore
-  readonly #schedule: FetchSchedule
+  readonly #engine: Engine
+  readonly #listeners: BundleListeners
+  readonly #configured: ConfiguredRoots
+  readonly #federated: FederatedRoots
+  readonly #rootList: CARootList
+  readonly #crlSources: CrlSources
+  /** Of the operator. */
+  #rootSources: readonly RootSource[] = []
   readonly #pending: PendingRequests
+  readonly #changes: (Disposable | undefined)[]
   readonly #watchable: Watchable = {
     current: name => this.current(name),
-    request: identity => this.#table.request(identity),
+    request: id => this.#engine.dispatch({ kind: 'asked', id }),
   }
-  /** Until the manager is closed: what is forgotten then is there for the next process. */
-  #store: Store | undefined
-  readonly #clearing: Disposable | undefined
-  readonly #caChanges: Disposable | undefined
-  readonly #clockGuard: ClockGuard
 
   constructor(options: SecretManagerOptions) {
-    const { issuance, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
+    const { fetching, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
       withDefaults(options)
-    const { clock, timeoutMs, pending } = issuance
-    const { ca, store } = options
-    const report = (name: string, event: SecretEvent) => this.#report(name, event)
-    this.trustDomain = options.trustDomain
+    const { clock, timeoutMs, pending, verifier } = fetching
+    const { ca, store, trustDomain } = options
+    const report = (name: string, event: SecretEvent) => this.events.emit({ name, time: clock.now(), event })
+    const dispatch = (event: Event) => this.#engine.dispatch(event)
+    this.trustDomain = trustDomain
     this.events = options.events ?? new Events()
-    // Nodes that hold the same identities, each started at its own time, renew them at different ones.
-    const phaseOffset = random()
     this.files = options.files
     this.#clock = clock
     this.#pending = pending
-    this.#store = store
     store?.failures.subscribe(({ name, failure }) => report(name, failure))
-    this.#table = new IdentityTable({
-      ...retention,
-      clock,
-      phaseOf: identity => (phaseOf(identity) + phaseOffset) % 1,
-      report,
-      keeper: this.#keeper(),
+    const crls = new RevocationTable()
+    const bundles = new BundleTable({ ...rotation, trustDomain, listsOf: each => crls.of(each) })
+    const reader = new RootReader(verifier)
+    const receipts = new BundleReceipts(name => bundles.isAnnouncing(name), dispatch)
+    const parts = { clock, reader, record: report }
+    this.receipts = receipts
+    this.#listeners = new BundleListeners(bundles)
+    this.#configured = new ConfiguredRoots({
+      ...parts,
+      onChange: (domain, roots) => dispatch({ kind: 'rootsConfigured', trustDomain: domain, roots }),
     })
-    this.#trust = new TrustStore({
+    this.#federated = new FederatedRoots(trustDomain)
+    this.#rootList = new CARootList({
+      ...parts,
       ca,
-      verifier: issuance.verifier,
-      revokesMissingRoots: options.revokesMissingRoots ?? false,
-      clock,
       random,
-      trustDomain: options.trustDomain,
-      settleMs: rotation.settleMs,
-      ownSettleMs: rotation.ownSettleMs,
+      trustDomain,
       pollMs: rootsPollMs,
-      ackWaitMs: rotation.ackWaitMs,
-      overlapMs: rotation.overlapMs,
       timeoutMs,
       retry,
-      rootSources: options.rootSources ?? [],
-      crlSources: options.crlSources ?? [],
-      store,
-      record: report,
-      onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
-      onListsChanged: trustDomain => this.#schedule.revoked.check(trustDomain),
-      onPublished: bundle => this.#schedule.preflight.check(bundle),
-      onTrusted: (bundle, fingerprint) => this.#schedule.rollout.onTrusted(bundle, fingerprint),
+      onListed: read => dispatch({ kind: 'rootsListed', read }),
+      onFederated: async federated => {
+        if (this.#federated.take(federated)) await this.useRootSources(this.#rootSources)
+      },
     })
-    this.#schedule = new FetchSchedule({
-      issuance,
-      ttlSeconds,
-      random,
-      rotation,
-      retry,
-      concurrency,
-      trust: this.#trust,
-      store,
-      identities: this.#table.held,
-      isUsed: identity => this.#table.isUsed(identity),
-      record: report,
-    })
-    // By then configured identities are held, and those in use on demand were requested.
-    const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
-    this.#clearing = store && clock.at(clearAt, () => store.forgetUntaken())
-    this.#trust.start()
-    this.#clockGuard = new ClockGuard({
+    this.#crlSources = new CrlSources({
       clock,
-      trust: this.#trust,
-      schedule: this.#schedule,
-      report: event => report(`spiffe://${options.trustDomain}`, event),
+      record: report,
+      read: (domain, lists, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls: lists, source }),
     })
-    this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
+    const subscribers: Subscribers<SpiffeId> = new Map()
+    // By then configured identities are held, and those in use on demand were requested.
+    const clearStoreAt = store
+      ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
+      : Number.POSITIVE_INFINITY
+    // Nodes that hold the same identities, each started at its own time, renew them at different ones.
+    const phaseOffset = random()
+    const preflight = new PreflightVerdicts(verifier, bundles, clock)
+    this.#engine = new Engine({
+      state: newState({
+        watched: subscribers,
+        trustDomain,
+        bundles,
+        crls,
+        receipts,
+        pending,
+        stored: store,
+        clearStoreAt,
+        ttlSeconds,
+        concurrency,
+        idle: retention.idle,
+      }),
+      policy: {
+        ...retention,
+        rotation,
+        revokesMissingRoots: options.revokesMissingRoots ?? false,
+        retry,
+        concurrency,
+        random,
+        phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
+        refusalOf: (issued, id) => preflight.refusalOf(issued, id),
+      },
+      fetching: { ...fetching, reader, bundles, rootList: this.#rootList },
+      rootList: this.#rootList,
+      listeners: this.#listeners,
+      store,
+      subscribers,
+      report,
+    })
+    this.#start(options, reader)
+    this.#changes = [
+      clock.onJump?.(jump => this.#engine.dispatch({ kind: 'clockJumped', jump })),
+      ca.subscribe?.(change => this.#engine.dispatch({ kind: 'caChanged', change })),
+    ]
   }
 
   /**
@@ -134,7 +173,7 @@ export class SecretManager implements AsyncDisposable {
    * removal and replaces its `tokenFile`.
    */
   add(identity: SpiffeId, { tokenFile }: { readonly tokenFile?: string } = {}): void {
-    this.#table.pin(identity, tokenFile)
+    this.#engine.dispatch({ kind: 'added', id: identity, tokenFile })
   }
 
   /**
@@ -142,12 +181,12 @@ export class SecretManager implements AsyncDisposable {
    * before, unless it is unused and its room is needed; adding it again cancels that.
    */
   remove(identity: SpiffeId): void {
-    this.#table.unpin(identity)
+    this.#engine.dispatch({ kind: 'removed', id: identity })
   }
 
   /** Forgets an identity at once: a request in flight is aborted, its key wiped, its subscribers notified. */
   forget(identity: SpiffeId): void {
-    this.#table.forget(identity)
+    this.#engine.dispatch({ kind: 'dropped', id: identity })
   }
 
   /**
@@ -155,39 +194,37 @@ export class SecretManager implements AsyncDisposable {
    * certificate. `false` if it is not held.
    */
   renew(identity: SpiffeId): boolean {
-    const managed = this.#table.held.get(identity)
-    if (managed) this.#schedule.renewNow(managed)
-    return managed !== undefined
+    this.#engine.dispatch({ kind: 'renewalAsked', id: identity })
+    return this.#identities.has(identity)
   }
 
   /** Resolves when the identities that were added by now have what the store has for them. */
   restored(): Promise<void> {
-    return this.#schedule.restored()
+    return this.#engine.restored()
   }
 
   /** What `identity` failed for may be gone, as when a pod of it comes: it is tried again at once, as if it were new. */
   retry(identity: SpiffeId): void {
-    const managed = this.#table.held.get(identity)
-    if (managed) this.#schedule.retryNow(managed)
+    this.#engine.dispatch({ kind: 'retryAsked', id: identity })
   }
 
   /** The cause of failures may be gone: what failed is tried again soon, and a CA that is down probed. */
   retryFailing(): void {
-    this.#schedule.retryFailing()
+    this.#engine.dispatch({ kind: 'retryAsked' })
   }
 
   knows(name: SecretName): boolean {
-    if (name.kind === 'identity') return this.#table.held.has(name.identity)
+    if (name.kind === 'identity') return this.#identities.has(name.identity)
     if (name.kind === 'all-bundles') return true
     if (name.kind !== 'bundle') return this.files?.holds(formatFileName(name)) ?? false
-    return name.trustDomain === this.trustDomain || this.#trust.knows(name.trustDomain)
+    return this.#knowsDomain(name.trustDomain)
   }
 
   /** Whether something is held under a name: the SPIFFE ID of an identity or of a trust domain, or files. */
   holds(name: string): boolean {
-    if ((this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name)) return true
+    if (this.#identities.has(name)) return true
     if (this.files?.holds(name) || name === ALL_BUNDLES) return true
-    return name === `spiffe://${this.trustDomain}` || this.#trust.knows(name.slice('spiffe://'.length))
+    return this.#knowsDomain(name.slice('spiffe://'.length))
   }
 
   /**
@@ -195,43 +232,45 @@ export class SecretManager implements AsyncDisposable {
    * known by then are trusted.
    */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
-    return this.#trust.useRootSources(sources)
+    this.#rootSources = sources
+    return this.#configured.use([...sources, ...this.#federated.sources])
   }
 
   /** Replaces the revocation lists; a trust domain without a source has none. */
   useCrlSources(sources: readonly RootSource[]): void {
-    this.#trust.useCrlSources(sources)
+    this.#crlSources.use(sources)
   }
 
   /** The trust domains of which roots are held or waited for, its own first. */
   trustDomains(): Iterable<string> {
-    return this.#trust.trustDomains()
+    return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#configured.trustDomains()])
   }
 
   /** The root rotations of all trust domains. */
   rotations(): readonly RotationStatus[] {
-    return this.#trust.control.status()
+    return rotationsOf(this.#bundles, this.#clock.now())
   }
 
   /** Holds, resumes or drops a root, as an operator wishes; the first digits of its fingerprint are enough. */
   changeRoot(action: RootAction, fingerprint: string): RootActionResult {
-    return this.#trust.control.change(action, fingerprint)
-  }
-
-  /** Where a server reports what its live streams were sent, and how they answered. */
-  get receipts(): Receipts {
-    return this.#trust.receipts
+    const found = findRoot(this.#bundles, fingerprint)
+    if (typeof found === 'string') return { refused: found }
+    const { bundle, root } = found
+    const refused = action === 'drop' ? dropRefusal(bundle, root.anchor.fingerprint) : undefined
+    if (refused !== undefined) return { refused }
+    this.#engine.dispatch({ kind: 'rootChanged', bundle, fingerprint: root.anchor.fingerprint, action })
+    return { done: statusOf(bundle, root, this.#clock.now()) }
   }
 
   identities(): Iterable<SpiffeId> {
-    return this.#table.held.keys()
+    return this.#engine.state.identities.keys()
   }
 
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
-    if (name.kind === 'bundle') return this.#trust.bundles.current(name.trustDomain, name.identity)
-    if (name.kind === 'all-bundles') return this.#trust.bundles.all(name.identity)
-    if (name.kind === 'identity') return this.#table.held.get(name.identity)?.served.current?.secret
+    if (name.kind === 'bundle') return this.#bundles.current(name.trustDomain, name.identity)
+    if (name.kind === 'all-bundles') return this.#bundles.all(name.identity)
+    if (name.kind === 'identity') return this.#engine.current(name.identity)
     return this.files?.current(name)
   }
 
@@ -259,27 +298,28 @@ export class SecretManager implements AsyncDisposable {
 
   /** Every identity, in the order in which they came. */
   entries(): readonly IdentityEntry[] {
-    return Array.from(this.#table.held.values(), managed => managed.toEntry(this.#schedule.nextProbeAt))
+    return Array.from(this.#identities.values(), identity => this.#toEntry(identity))
   }
 
   /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry(this.#schedule.nextProbeAt)
+    const held = this.#identities.get(identity)
+    return held && this.#toEntry(held)
   }
 
   /** The requests to the CA that are in flight or wait, and why they wait. */
   schedule(): ScheduleStatus {
-    return this.#schedule.status()
+    return scheduleStatus(this.#engine.state)
   }
 
   /** How many requests to the CA fall due in each of the next 60 minutes, renewals and retries, those of this minute first. */
   plannedPerMinute(): readonly number[] {
-    return this.#schedule.plannedPerMinute()
+    return plannedPerMinute(this.#identities.values(), this.#clock.now())
   }
 
   /** The bundles of trust domains, then those of identities that have roots of their own. */
   bundles(): readonly BundleEntry[] {
-    return this.#trust.bundles.values().flatMap(bundle => {
+    return this.#bundles.values().flatMap(bundle => {
       const { trustDomain, secret, owner } = bundle
       return secret ? [{ trustDomain, secret, roots: bundle.anchors(), ...(owner && { identity: owner }) }] : []
     })
@@ -287,60 +327,48 @@ export class SecretManager implements AsyncDisposable {
 
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#caChanges?.[Symbol.dispose]()
-    this.#clockGuard[Symbol.dispose]()
+    for (const change of this.#changes) change?.[Symbol.dispose]()
     this.#pending[Symbol.dispose]()
-    this.#clearing?.[Symbol.dispose]()
-    this.#store = undefined
-    this.#table[Symbol.dispose]()
-    this.#trust[Symbol.dispose]()
-    await this.#schedule[Symbol.asyncDispose]()
+    const closing = this.#engine[Symbol.asyncDispose]()
+    for (const part of [this.#rootList, this.#configured, this.#crlSources, this.#listeners]) part[Symbol.dispose]()
+    await closing
   }
 
-  #report(name: string, event: SecretEvent): void {
-    this.events.emit({ name, time: this.#clock.now(), event })
+  /** Takes up the stored roots and those that the operator lists, then asks the CA. */
+  #start({ ca, store, rootSources = [], crlSources = [] }: SecretManagerOptions, reader: RootReader): void {
+    this.useCrlSources(crlSources)
+    // No list will ever give up what another CA had listed.
+    const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
+    if (roots) this.#engine.dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })
+    this.#rootList.start(rootSources.length === 0 ? Promise.resolve() : this.useRootSources(rootSources))
+  }
+
+  get #bundles(): BundleTable {
+    return this.#engine.state.bundles
+  }
+
+  #knowsDomain(trustDomain: string): boolean {
+    const isHeld = trustDomain === this.trustDomain || this.#bundles.get(trustDomain) !== undefined
+    return isHeld || this.#configured.has(trustDomain)
+  }
+
+  /** By name: one that is no identity is in it as little as one that is not held. */
+  get #identities(): ReadonlyMap<string, Identity> {
+    return this.#engine.state.identities
+  }
+
+  #toEntry(identity: Identity): IdentityEntry {
+    return toEntry(identity, this.#clock.now(), this.#engine.state.ca.absence.nextProbeAt)
   }
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#trust.bundles.subscribe(name.trustDomain, name.identity, listener)
-    if (name.kind === 'all-bundles') return this.#trust.bundles.subscribeAll(name.identity, listener)
-    if (name.kind === 'identity') return this.#table.subscribe(name.identity, listener)
+    if (name.kind === 'bundle') return this.#listeners.add(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#listeners.addForAll(name.identity, listener)
+    if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
+}
 
-  #keeper(): IdentityKeeper {
-    return {
-      start: managed => this.#schedule.start(managed),
-      hurry: managed => this.#schedule.hurry(managed),
-      tokenChanged: managed => this.#schedule.retryNow(managed),
-      served: (managed, change) => {
-        if (change === 'served') this.#putInStore(managed)
-        else this.#schedule.onExpired(managed, { isWanted: this.#table.isUsed(managed.identity) })
-      },
-      stop: (managed, kind) => {
-        this.#schedule.stop(managed, kind)
-        this.#store?.forget(managed.identity)
-        if (kind === 'forgotten') this.#trust.forgetOwn(managed.identity)
-      },
-    }
-  }
-
-  /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
-  #putInStore({ identity, served: { current } }: ManagedIdentity): void {
-    if (!current || current.source === 'store' || current.source === 'bootstrap') return
-    if (!this.#store) return
-    const { secret, source, receivedAt, phase } = current
-    const roots = this.#trust.bundles
-      .own(identity)
-      ?.anchors()
-      .map(({ pem }) => pem)
-    const facts = {
-      chain: secret.certificateChain,
-      receivedAt,
-      phase,
-      isProvisional: source === 'brought',
-      ...(roots && { roots }),
-    }
-    secret.privateKey.open(privateKey => this.#store?.put(identity, { ...facts, privateKey }))
-  }
+function withoutList(root: StoredRoot): StoredRoot {
+  return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root
 }

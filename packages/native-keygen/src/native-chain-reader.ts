@@ -1,8 +1,13 @@
 /** Reads chains in Rust, at once or on the addon's threads: `rust/certificate/bridge.rs` is the other side. */
 import type { X509Certificate } from 'node:crypto'
-import { type ChainFacts, type Expectation, MAX_CLOCK_SKEW_MS } from '@livery/core'
+import { type ChainFacts, type ChainPath, type Expectation, MAX_CLOCK_SKEW_MS } from '@livery/core'
 import type { Addon } from './addon.ts'
-import type { ChainQuestion, ChainFacts as NativeFacts, UnreadableChain } from './gen/binding.ts'
+import type {
+  ChainQuestion,
+  ChainFacts as NativeFacts,
+  ChainPath as NativePath,
+  UnreadableChain,
+} from './gen/binding.ts'
 import { jobQueueOf, partsOf } from './job-queue.ts'
 
 type Root = InstanceType<Addon['TrustAnchor']>
@@ -56,7 +61,8 @@ export class NativeChainReader {
 
   #questionOf(chain: readonly Buffer[], { anchors, key, now }: Expectation): ChainQuestion {
     const roots = anchors.flatMap(certificate => this.#rootOf(certificate) ?? [])
-    return { chain: [...chain], anchors: roots, ...key, now, maxClockSkew: MAX_CLOCK_SKEW_MS }
+    const [bytes, isPrivate] = 'privateKeyPem' in key ? [key.privateKeyPem, true] : [key.publicKeyDer, false]
+    return [[...chain], roots, bytes, isPrivate, now, MAX_CLOCK_SKEW_MS]
   }
 
   #readAtOnce(question: ChainQuestion): Facts {
@@ -108,18 +114,35 @@ function readRoot(addon: Addon, certificate: X509Certificate): Root | undefined 
 
 function factsOf(found: NativeFacts | UnreadableChain): Facts {
   if ('unreadable' in found) return found
-  const { refused, path = { refused } } = found
+  const [
+    notBefore,
+    notAfter,
+    isCa,
+    servesTls,
+    signsHandshakes,
+    claimsToCertify,
+    hasTlsKey,
+    serialNumber,
+    uris,
+    keyMatches,
+    path,
+    refused,
+  ] = found
   return {
-    uris: found.uris,
-    keyMatches: found.keyMatches,
-    notBefore: found.notBefore,
-    notAfter: found.notAfter,
-    isCa: found.isCa,
-    servesTls: found.servesTls,
-    signsHandshakes: found.signsHandshakes,
-    claimsToCertify: found.claimsToCertify,
-    hasTlsKey: found.hasTlsKey,
-    serialNumber: found.serialNumber,
-    path: () => path,
+    uris,
+    keyMatches,
+    notBefore,
+    notAfter,
+    isCa,
+    servesTls,
+    signsHandshakes,
+    claimsToCertify,
+    hasTlsKey,
+    serialNumber,
+    path: path ? pathOf(path) : { refused },
   }
+}
+
+function pathOf([chainPem, version, rootFingerprint, notBefore, notAfter, clientRefusal]: NativePath): ChainPath {
+  return { chainPem, version, rootFingerprint, notBefore, notAfter, clientRefusal }
 }

@@ -1,12 +1,14 @@
 /** Chains of certificates with some rule of RFC 5280 varied in some place: seeded, so that a chain can be made again. */
 import type { KeyObject } from 'node:crypto'
 import * as forge from './certificate-forge.ts'
-import { ANYWHERE, type Draw, P256, type Plan, pick, type Role, VARIATIONS } from './chain-variations.ts'
-import { LEAF_EXTENSIONS, leafKey, now, validity } from './corpus/certificates.ts'
+import { ANYWHERE, VARIATIONS } from './chain-variations.ts'
+import { ecKey, LEAF_EXTENSIONS, leafKey, now, validity } from './corpus/certificates.ts'
+import { type Draw, type Plan, pick, type Role } from './variation.ts'
 
 const { der, sequence, extension } = forge
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
+const P256 = Array.from({ length: 6 }, () => ecKey())
 
 export interface GeneratedChain {
   /** The variation, and its place. */

@@ -1,42 +1,15 @@
 /** The variations of a certificate: what a chain of the generator can have wrong, or only unusual, in some place. */
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
 import * as forge from './certificate-forge.ts'
-import { ecKey, identity, now, rsaKey } from './corpus/certificates.ts'
+import { ecKey, now, rsaKey } from './corpus/certificates.ts'
+import { CA_NAMES, LEAF_NAMES, nameConstraints, own } from './name-variations.ts'
+import { both, pick, put, type Variation } from './variation.ts'
 
 const { der, sequence, extension } = forge
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-/** A number in [0, `below`). */
-export type Draw = (below: number) => number
-export type Role = 'leaf' | 'intermediate' | 'root'
-
-/** The parts of a certificate before it is signed. */
-export interface Plan {
-  readonly role: Role
-  key: KeyObject
-  scheme: forge.SignatureScheme
-  subject: Buffer
-  issuer?: Buffer
-  version?: Buffer
-  serial?: Buffer
-  /** AlgorithmIdentifier inside, where it is another than outside. */
-  algorithm?: Buffer
-  from: number
-  to: number
-  publicKey?: Buffer
-  /** Unique identifiers: what stands between the key and the extensions. */
-  identifiers?: Buffer
-  /** Changes the form of the signed part, or of the certificate around it. */
-  form?: (tbs: Buffer) => Buffer
-  whole?: (certificate: Buffer) => Buffer
-  readonly extensions: Map<string, Buffer>
-}
-
-type Variation = (plan: Plan, draw: Draw) => void
-
-export const P256 = Array.from({ length: 6 }, () => ecKey())
 const OTHERS = {
   p384: [ecKey('P-384'), forge.ECDSA_SHA384],
   p521: [ecKey('P-521'), forge.ECDSA_SHA512],
@@ -49,106 +22,10 @@ const OTHERS = {
   rsaSha1: [rsaKey(2048), forge.RSA_SHA1],
 } as const satisfies Record<string, readonly [KeyObject, forge.SignatureScheme]>
 
-export const pick = <T>(draw: Draw, list: readonly T[]): T => list[Math.floor(draw(list.length))] as T
-
-const put =
-  (name: string, ...choices: readonly (Buffer | undefined)[]): Variation =>
-  ({ extensions }, draw) => {
-    const chosen = pick(draw, choices)
-    if (chosen) extensions.set(name, chosen)
-    else extensions.delete(name)
-  }
-
-/** An extension that is critical or not, whatever it is supposed to be. */
-const both = (id: string, value: Buffer) => [
-  extension(id, value, { critical: true }),
-  extension(id, value, { critical: false }),
-]
-
 const usages = (...lists: readonly (readonly string[])[]) => lists.map(list => forge.extendedKeyUsage(...list))
 const ANY = '2.5.29.37.0'
 const CODE_SIGNING = '1.3.6.1.5.5.7.3.3'
 const BOTH_USAGES = [forge.SERVER_AUTH, forge.CLIENT_AUTH]
-
-const subtree = (tag: number, base: string | Buffer, ...range: readonly Buffer[]) => sequence(der(tag, base), ...range)
-const network = (...bytes: readonly number[]) => Buffer.from(bytes)
-
-const URI_BASES = [
-  'cluster.local',
-  '.cluster.local',
-  '.local',
-  'local',
-  'example.com',
-  '.example.com',
-  'sub.cluster.local',
-  'CLUSTER.local',
-  '',
-  '127.0.0.1',
-  'clusterxlocal',
-]
-const DNS_BASES = [
-  'svc',
-  '.svc',
-  'default.svc',
-  'web.default.svc',
-  '.web.default.svc',
-  'example.com',
-  '',
-  'SVC',
-  'ault.svc',
-  '*.svc',
-]
-const IP_BASES = [
-  network(10, 0, 0, 0, 255, 0, 0, 0),
-  network(10, 0, 0, 1, 255, 255, 255, 255),
-  network(192, 168, 0, 0, 255, 255, 0, 0),
-  network(0, 0, 0, 0, 0, 0, 0, 0),
-  network(10, 0, 0, 0, 255, 0, 255, 0),
-  Buffer.alloc(32),
-]
-const EMAIL_BASES = ['example.com', '.example.com', 'web@example.com', 'other.com']
-
-function nameConstraints(draw: Draw): Buffer {
-  const one = () => {
-    const range = draw(12) < 1 ? [der(0x80, Buffer.of(1))] : []
-    const kind = draw(20)
-    if (kind < 10) return subtree(0x86, pick(draw, URI_BASES), ...range)
-    if (kind < 15) return subtree(0x82, pick(draw, DNS_BASES), ...range)
-    if (kind < 17) return subtree(0x87, pick(draw, IP_BASES), ...range)
-    if (kind < 18) return subtree(0x81, pick(draw, EMAIL_BASES), ...range)
-    if (kind < 19) return sequence(der(0xa4, forge.name('x')))
-    return subtree(0x88, Buffer.of(0x2a, 3))
-  }
-  const list = (tag: number) => der(tag, ...Array.from({ length: 1 + Math.floor(draw(2)) }, one))
-  const shape = draw(20)
-  const lists = shape < 8 ? [list(0xa0)] : shape < 15 ? [list(0xa1)] : shape < 19 ? [list(0xa0), list(0xa1)] : []
-  return extension('2.5.29.30', sequence(...lists), { critical: draw(4) > 1 })
-}
-
-const own = forge.uri(identity)
-const LEAF_NAMES = [
-  [own, forge.dns('web.default.svc')],
-  [own, forge.dns('*.default.svc')],
-  [own, forge.dns('web.example.com'), forge.dns('WEB.default.svc')],
-  [own, der(0x87, network(10, 0, 0, 1))],
-  [own, der(0x87, network(192, 168, 1, 1))],
-  [own, der(0x87, Buffer.alloc(16, 1))],
-  [own, der(0x87, Buffer.alloc(5, 1))],
-  [own, der(0x81, 'web@example.com')],
-  [own, forge.dns('web.default.svc.')],
-  [own, forge.dns('a..b')],
-  [own, der(0x88, Buffer.of(0x2a, 3))],
-]
-const CA_NAMES = [
-  [forge.uri('spiffe://cluster.local')],
-  [forge.uri('spiffe://other.local/x')],
-  [forge.dns('ca.default.svc')],
-  [der(0x87, network(10, 9, 9, 9))],
-  [der(0x88, Buffer.of(0x2a, 3))],
-  [forge.uri('http://[::1')],
-  [forge.uri('spiffe://a..b/c')],
-  [],
-]
 
 /** The variations of any certificate. */
 export const ANYWHERE: Record<string, Variation> = {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { placesOf } from '../../test/config-file.ts'
-import { makeDirectory } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { describeCA } from '../ca/create-ca-client.ts'
 import { ConfigError } from '../schema/config-error.ts'
@@ -21,8 +21,7 @@ interface Loading {
 }
 
 async function load(t: TestContext, { yaml, environment = {}, fields }: Loading) {
-  const { path: folder, ...directory } = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
+  const folder = temporaryFolder(t)
   const file = join(folder, 'livery.yaml')
   await writePluginModule(folder, fields === undefined ? {} : { fields })
   await writeFile(file, `${yaml}\nidentities: ["spiffe://cluster.local/a"]\nsockets: [{ path: /s }]\n`)

@@ -78,7 +78,7 @@ export interface ChainFacts {
    * A way from the leaf to one of the anchors, without the certificates that are not on it, or why those that have the name of an
    * issuer are none. The certificates on it are what is served: a peer has to find the same way.
    */
-  path(): ChainPath | { readonly refused: string | undefined }
+  readonly path: ChainPath | { readonly refused: string | undefined }
 }
 
 export type ChainPath = Omit<VerifiedChain, 'serialNumber'>
@@ -115,7 +115,7 @@ function judge(facts: ReturnType<ReadChain>, expected: Expectation): VerifiedCha
   checkKey(facts, expected.key)
   checkDates(facts, expected.now)
   checkUsage(facts)
-  const path = facts.path()
+  const { path } = facts
   if ('refused' in path) throw noPath(path.refused, expected.anchors.length)
   return { ...path, serialNumber: facts.serialNumber.toLowerCase() }
 }
@@ -241,7 +241,7 @@ function readWithNode(chain: readonly Buffer[], expected: Expectation): ReturnTy
     claimsToCertify: keyUsage !== undefined && (keyUsage.keyCertSign || keyUsage.cRLSign),
     hasTlsKey: ['rsa', 'ec'].includes(keyKindOf(leaf) ?? ''),
     serialNumber: leaf.x509.serialNumber,
-    path: () => path,
+    path,
   }
 }
 
@@ -256,7 +256,7 @@ function compareKey(publicKey: Buffer, key: Expectation['key']): boolean | undef
   }
 }
 
-function pathOf(chain: readonly Certificate[], { anchors, now }: Expectation): ReturnType<ChainFacts['path']> {
+function pathOf(chain: readonly Certificate[], { anchors, now }: Expectation): ChainFacts['path'] {
   const found = findPath(chain, anchors.map(readAnchor), { now, latestNotBefore: now + MAX_CLOCK_SKEW_MS })
   const root = 'refused' in found ? undefined : anchors[found.anchor]
   if ('refused' in found || !root) return 'refused' in found ? found : { refused: undefined }

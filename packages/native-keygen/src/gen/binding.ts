@@ -48,51 +48,36 @@ export interface AcceptedConnections {
  */
 export declare function acceptWaiting(listener: number, most: number): AcceptedConnections
 
-/** What the certificates of a chain say. The judgement on it is core's. */
-export interface ChainFacts {
-  /** The leaf's URI names; absent if one has a character that no URI has. */
-  uris?: Array<string>
-  /** Whether the leaf has the key of the question; absent if that is unknown. */
-  keyMatches?: boolean
-  /** Of the leaf, milliseconds since the epoch. */
-  notBefore: number
-  notAfter: number
-  isCa: boolean
-  servesTls: boolean
-  signsHandshakes: boolean
-  claimsToCertify: boolean
-  hasTlsKey: boolean
-  serialNumber: string
-  path?: ChainPath
-  /** Why there is no path; absent as well if no issuer was found. */
-  refused?: string
-}
+/**
+ * What the certificates of a chain say. The judgement on it is core's. An array, as the question is: V8 makes and looks up the name
+ * of each property of a napi object anew, 8 µs a chain.
+ */
+export type ChainFacts =
+  [/** Of the leaf: notBefore and notAfter, milliseconds since the epoch. */
+  field0: number, field1: number, /** Whether it is a CA's, serves TLS, signs handshakes, claims to certify, and has a key for TLS. */
+  field2: boolean, field3: boolean, field4: boolean, field5: boolean, field6: boolean, /** Its serial number. */
+  field7: string, /** Its URI names; absent if one has a character that no URI has. */
+  field8?: Array<string>, /** Whether it has the key of the question; absent if that is unknown. */
+  field9?: boolean, field10?: ChainPath, /** Why there is no path; absent as well if no issuer was found. */
+  field11?: string]
 
-export interface ChainPath {
-  /** Leaf first, each issued by the next, without the root. */
-  chainPem: string
-  /** SHA-256 (hex) of the chain's DER. */
-  version: string
-  rootFingerprint: string
-  /** When all certificates of the path are valid, the root too. Milliseconds since the epoch. */
-  notBefore: number
-  notAfter: number
-  /** Why clients that have these anchors would refuse the path. */
-  clientRefusal?: string
-}
+export type ChainPath =
+  [/** PEM, leaf first, each issued by the next, without the root. */
+  field0: string, /** SHA-256 (hex) of its DER. */
+  field1: string, /** The same of the root. */
+  field2: string, /** From when until when all certificates of the path are valid, the root too. Milliseconds since the epoch. */
+  field3: number, field4: number, /** Why clients that have these anchors would refuse the path. */
+  field5?: string]
 
-export interface ChainQuestion {
-  /** DER, leaf first. */
-  chain: Array<Uint8Array>
-  anchors: Array<TrustAnchor>
-  /** SubjectPublicKeyInfo to compare the leaf's with, unless `private_key_pem` is there. */
-  publicKeyDer?: Uint8Array
-  /** The private key that the leaf's key is to belong to. It is read at once and never queued. */
-  privateKeyPem?: Uint8Array
-  /** Milliseconds since the epoch, and how far ahead of it an issuer's notBefore may be. */
-  now: number
-  maxClockSkew: number
-}
+/** A chain, and what it is to fit. An array, as `ChainFacts` is. */
+export type ChainQuestion =
+  [/** DER, leaf first. */
+  field0: Array<Uint8Array>, /** The anchors. */
+  field1: Array<TrustAnchor>, /** The key that the leaf's is to be: SubjectPublicKeyInfo, or a private key in PEM, which is read at once and never queued. */
+  field2: Uint8Array, /** Whether it is a private key. */
+  field3: boolean, /** Now, milliseconds since the epoch. */
+  field4: number, /** How far ahead of it an issuer's notBefore may be, milliseconds. */
+  field5: number]
 
 /** No core file of this process from now on; on Linux its memory is closed to others of its user as well. */
 export declare function disableCoreDumps(): void

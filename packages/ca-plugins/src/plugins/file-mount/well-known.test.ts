@@ -12,8 +12,8 @@ import {
   type SpiffeId,
 } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { writeSet } from '../../../test/mounted-files.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { WellKnownFiles } from './well-known.ts'
@@ -37,7 +37,7 @@ function identityIn(answer: IssuedCertificate | CAError | undefined): string | u
 
 async function start(t: TestContext) {
   const clock = new FakeClock()
-  const folder = join(await tempFolder(t), 'certs')
+  const folder = join(temporaryFolder(t), 'certs')
   mkdirSync(folder)
   const mounted = await FakeCA.create({ clock })
   const ca = await TestCA.create(clock)

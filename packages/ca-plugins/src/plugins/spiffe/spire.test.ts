@@ -12,8 +12,8 @@ import {
   type SpiffeId,
   SystemClock,
 } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../../test/spire-process.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { spiffe } from './plugin.ts'
 
@@ -29,7 +29,7 @@ async function open(t: TestContext, spire: Spire): Promise<CAClient> {
 }
 
 async function start(t: TestContext): Promise<Spire> {
-  const spire = await Spire.start(await tempFolder(t))
+  const spire = await Spire.start(temporaryFolder(t))
   t.after(() => spire[Symbol.asyncDispose]())
   return spire
 }

@@ -1,8 +1,7 @@
 /** The conformance kit, with tokens of a provisioner's key and with those of the credentials. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { PROVISIONER, provisionerPair, startStepCa, writeKey } from '../../../test/step-ca-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { stepCa } from './plugin.ts'
@@ -12,8 +11,7 @@ const slow = process.env['LIVERY_SLOW'] === '1'
 
 async function withKey({ ca, context, after }: ConformanceSetup) {
   const { privateJwk, publicJwk } = await provisionerPair()
-  const folder = await mkdtemp(join(tmpdir(), 'livery-step-ca-'))
-  after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder({ after })
   const server = await startStepCa({ ca, clock: context.clock, provisioner: publicJwk })
   after(() => server[Symbol.asyncDispose]())
   const jwkFile = await writeKey(join(folder, 'key.json'), privateJwk)

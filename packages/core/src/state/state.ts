@@ -1,0 +1,84 @@
+/** All that is held and known: the engine owns it, and `decide` alone changes it. */
+
+import type { PendingRequests, Store } from '../contract/store.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { BundleReceipts } from '../trust/bundle-receipts.ts'
+import type { BundleTable } from '../trust/bundle-table.ts'
+import type { RevocationTable } from '../trust/revocation.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
+import { type CAHealth, newCAHealth } from './ca-health.ts'
+import { FetchQueue } from './fetch-queue.ts'
+import { type Identity, nextAt } from './identity.ts'
+import { TtlWishes } from './ttl-wishes.ts'
+import { type IdleAction, Unused } from './unused.ts'
+import { Wakes } from './wakes.ts'
+
+export interface State {
+  /** In the order in which they came. */
+  readonly identities: Map<SpiffeId, Identity>
+  /** Those that somebody watches, held or not: a pattern that matches one is not a reason to keep it. */
+  readonly watched: Pick<ReadonlyMap<SpiffeId, unknown>, 'has'>
+  readonly unused: Unused
+  /** There was no room for them. */
+  readonly rejected: Set<SpiffeId>
+  /** Requests to the CA. */
+  readonly queue: FetchQueue<Identity>
+  /** Reads from the store. */
+  readonly restoring: FetchQueue<Identity>
+  readonly ca: CAHealth
+  readonly ttl: TtlWishes
+  /** Each is reported once, not by each identity. */
+  lowestTtlReported: number
+  /** The agent's own. */
+  readonly trustDomain: string
+  readonly bundles: BundleTable
+  readonly crls: RevocationTable
+  /** What the live streams were sent, and how they answered: kept by the server's side. */
+  readonly receipts: Pick<BundleReceipts, 'of'>
+  /** Requests that wait for somebody's approval. */
+  readonly pending: Pick<PendingRequests, 'has'>
+  /** What the previous process left. */
+  readonly stored: Pick<Store, 'take'> | undefined
+  readonly wakes: Wakes<Identity>
+  readonly bundleWakes: Wakes<TrustBundle>
+  /** When what nobody has taken from the store is wiped; infinite once that is done. */
+  clearStoreAt: number
+  isClosed: boolean
+}
+
+export interface StateParts
+  extends Pick<
+    State,
+    'watched' | 'trustDomain' | 'bundles' | 'crls' | 'receipts' | 'pending' | 'stored' | 'clearStoreAt'
+  > {
+  readonly ttlSeconds: number
+  readonly concurrency: number
+  readonly idle: { readonly afterMs: number; readonly action: IdleAction }
+}
+
+export function newState({ ttlSeconds, concurrency, idle, ...parts }: StateParts): State {
+  return {
+    ...parts,
+    identities: new Map(),
+    unused: new Unused(idle),
+    rejected: new Set(),
+    queue: new FetchQueue(),
+    restoring: new FetchQueue(),
+    ca: newCAHealth(concurrency),
+    ttl: new TtlWishes(ttlSeconds),
+    lowestTtlReported: Number.POSITIVE_INFINITY,
+    wakes: new Wakes(),
+    bundleWakes: new Wakes(),
+    isClosed: false,
+  }
+}
+
+/** Whether somebody watches this very identity. */
+export function isUsed({ watched }: State, { id }: Identity): boolean {
+  return watched.has(id)
+}
+
+/** Call after a time of the identity changed: it is looked at then. */
+export function armWake({ wakes }: State, identity: Identity): void {
+  wakes.arm(identity, nextAt(identity))
+}
