@@ -5,7 +5,6 @@ import type { LoadedConfig } from '../config/load.ts'
 import { settingsSchema } from '../config/schema.ts'
 import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
-import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
 import { Location, plain } from '../schema/config-tree.ts'
 import { contentDigest } from '../schema/document.ts'
@@ -23,13 +22,14 @@ interface ConfigReloaderOptions extends Pick<Basis, 'lastRead' | 'clock' | 'scop
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
   readonly live: Pick<LiveConfig, 'apply'>
   readonly log: Pick<EventLog, 'write'>
-  readonly metrics: ReloadMetrics
   /** What failed is tried again when a configuration is in force, the same one too. */
   readonly secrets: Pick<SecretManager, 'retryFailing'>
 }
 
 /** Watches the file, if there is one, until it is disposed. */
 export class ConfigReloader implements AsyncDisposable {
+  /** How many times it was read again, and how many times it could not be used. */
+  readonly counts = { success: 0, failure: 0 }
   readonly #options: ConfigReloaderOptions
   readonly #watched: WatchedFiles | undefined
   readonly #closing = new AbortController()
@@ -100,7 +100,7 @@ export class ConfigReloader implements AsyncDisposable {
 
   /** `whole`: the digest of the content that is to be read, and no other. */
   async #reload(whole: string | undefined): Promise<void> {
-    const { load, live, scopes, metrics, secrets } = this.#options
+    const { load, live, scopes, secrets } = this.#options
     const started = this.#started
     const { signal } = this.#closing
     if (signal.aborted) return
@@ -115,10 +115,10 @@ export class ConfigReloader implements AsyncDisposable {
       const changes = await live.apply(loaded.config, signal)
       this.#takeOver(loaded, changes)
       secrets.retryFailing()
-      metrics.count('success')
+      this.counts.success++
     } catch (error) {
       if (signal.aborted) return
-      metrics.count('failure')
+      this.counts.failure++
       scopes.of('config').error(`not reloaded, the previous configuration stays in force: ${describe(error)}`)
     }
   }

@@ -25,6 +25,17 @@ export const serve = {
   async open(made: Needs) {
     const { life, scopes, tried, sds, sockets, predecessor } = made
     const reloader = openReloader(made)
+    made.metrics.add([
+      {
+        name: 'livery_config_reload_total',
+        help: 'Times the configuration was read again, by result: success, or failure, which leaves the old one in force.',
+        labels: ['result'],
+        read: () => [
+          [reloader?.counts.success ?? 0, 'success'],
+          [reloader?.counts.failure ?? 0, 'failure'],
+        ],
+      },
+    ])
     life.serve(sds)
     await predecessor?.ask('serving')
     warnOfOpenSockets(sockets, scopes.of('sds'))
@@ -34,9 +45,9 @@ export const serve = {
   },
 }
 
-function openReloader({ load, lastRead, live, clock, scopes, log, metrics, secrets, life }: Needs) {
+function openReloader({ load, lastRead, live, clock, scopes, log, secrets, life }: Needs) {
   if (!load) return undefined
-  const options = { load, lastRead, live, clock, scopes, log, metrics: metrics.reloads, secrets }
+  const options = { load, lastRead, live, clock, scopes, log, secrets }
   const reloader = life.parts.use(new ConfigReloader(options))
   life.own({ leave: () => reloader[Symbol.asyncDispose]() })
   return reloader

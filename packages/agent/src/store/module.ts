@@ -1,7 +1,7 @@
 /** The module `store`: the secrets and pending requests that survive a restart. */
-import { FileStore } from '@livery/core'
+import { type Events, FileStore, type SecretReport } from '@livery/core'
 import type { Basis } from '../life/basis.ts'
-import { storeMetrics } from '../observe/store-metrics.ts'
+import type { MetricRow } from '../observe/metric-rows.ts'
 
 interface Needs extends Basis {
   /** Makes this agent the one that its successor asks for the store. */
@@ -12,7 +12,7 @@ export const store = {
   name: 'store',
   async open(made: Needs) {
     const store = await openStore(made)
-    made.metrics.add(storeMetrics(store))
+    made.metrics.add(storeMetrics(store, made.events))
     return { store }
   },
 }
@@ -28,4 +28,24 @@ async function openStore({ config, life, clock, scopes, vault, ownStore }: Needs
   life.own(opened)
   await ownStore?.(directory)
   return opened
+}
+
+export function storeMetrics(
+  store: { readonly unwritten: number } | undefined,
+  events: Events<SecretReport>,
+): readonly MetricRow[] {
+  let failures = 0
+  events.subscribe(({ event }) => void (event.kind === 'not-stored' && failures++))
+  return [
+    {
+      name: 'livery_store_failures_total',
+      help: 'Failed attempts to write to the store or to wipe its content. They are repeated.',
+      read: () => failures,
+    },
+    {
+      name: 'livery_store_unwritten',
+      help: 'Changes that are not on disk yet, those that failed and are tried again included.',
+      read: () => store?.unwritten ?? 0,
+    },
+  ]
 }
