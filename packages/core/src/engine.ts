@@ -60,9 +60,11 @@ export class Engine implements AsyncDisposable {
 
   /** Has `event` decided at once, and what follows done before this call returns, unless it comes while something is being done. */
   dispatch(event: Event): void {
-    this.#events.push(event)
-    if (this.#isDeciding) return
-    this.#decide()
+    if (this.#isDeciding) {
+      this.#events.push(event)
+      return
+    }
+    this.#decide(event)
     if (this.#isPerforming) return
     this.#isPerforming = true
     try {
@@ -112,10 +114,10 @@ export class Engine implements AsyncDisposable {
   }
 
   /** What a decision changes outside of the state, such as the roots, can dispatch: that is decided next. */
-  #decide(): void {
+  #decide(first: Event): void {
     this.#isDeciding = true
     try {
-      for (let event = this.#events.shift(); event; event = this.#events.shift())
+      for (let event: Event | undefined = first; event; event = this.#events.shift())
         for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy))
           this.#actions.push(action)
     } finally {

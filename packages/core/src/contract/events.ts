@@ -1,13 +1,18 @@
 /** The one way to listen: things that happen, reported to everybody who subscribed. */
 
 export class Events<E> {
-  readonly #listeners = new Set<(event: E) => void>()
+  /** Replaced when somebody comes or goes, so that a listener may do so while it is called. */
+  #listeners: readonly ((event: E) => void)[] = []
 
   /** Calls `listener`, which must not throw, inside the change that it hears of. Disposing ends that. */
   subscribe(listener: (event: E) => void): Disposable {
     const own = (event: E) => listener(event)
-    this.#listeners.add(own)
-    return { [Symbol.dispose]: () => void this.#listeners.delete(own) }
+    this.#listeners = [...this.#listeners, own]
+    return {
+      [Symbol.dispose]: () => {
+        this.#listeners = this.#listeners.filter(each => each !== own)
+      },
+    }
   }
 
   emit(event: E): void {

@@ -73,6 +73,7 @@ export function hurryShared({ state, now }: Turn, identity: Identity): void {
 /** When the next probe is due; infinite if none is. */
 export function nextProbeOfShared({ ca }: Turn['state']): number {
   let at = Number.POSITIVE_INFINITY
+  if (ca.shared.size === 0) return at
   for (const { fault } of ca.shared.values()) at = Math.min(at, fault.nextProbeAt ?? at)
   return at
 }

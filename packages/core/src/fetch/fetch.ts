@@ -37,13 +37,6 @@ export interface FetchOptions extends RequestKeyOptions {
   readonly timeoutMs: number
 }
 
-/** One call: for whom, and what ends it before its deadline. */
-interface Call {
-  readonly id: SpiffeId
-  readonly request: Request
-  readonly controller: AbortController
-}
-
 /**
  * Asks the CA once, and calls `answered` in the same turn of the event loop in which the answer was judged by the roots of
  * that turn. Rejects with a {@link CAError}, or with the reason of `controller` when that is aborted. Then no key is left
@@ -59,27 +52,16 @@ export async function fetch(
   const { clock, timeoutMs, pending } = options
   const { signal } = controller
   const { id } = request.of
-  const call: Call = { id, request, controller }
   using _deadline = after(clock, timeoutMs, () =>
     controller.abort(new CAError('timeout', `The CA did not answer for ${id} within ${timeoutMs} ms`)),
   )
   // Never inside the caller's turn: a plugin runs next.
   const before = await (pending.has(id) ? untilAborted(pending.get(id), signal) : undefined)
   const key = new RequestKey(options, id, signal, before?.key)
-  using ticket = new Ticket(pending, call, key, before)
-  const answering = ask(options, call, key, ticket)
+  using ticket = new Ticket(pending, { id, controller }, key, before)
+  const answering = ask(options.ca, request, signal, key, ticket)
   try {
-    const answer = await untilAborted(answering, signal)
-    // Whatever it is worth: the same request would have the same answer again.
-    pending.drop(id)
-    checkForm(answer, id)
-    const privateKey = await key.privateKey(answer)
-    await verify(options, call, answer, privateKey, (verified, offered) => {
-      signal.throwIfAborted()
-      const source = answer.privateKey ? 'brought' : 'signed'
-      const accepted = answer.accepted && (() => answer.accepted?.())
-      answered({ verified, offered, key: privateKey.sealed, source, hint: answer.hint, accepted })
-    })
+    await untilAborted(judge(options, { id, signal }, answering, key, answered), signal)
   } catch (error) {
     key.wipe()
     void wipeBrought(answering)
@@ -88,8 +70,9 @@ export async function fetch(
 }
 
 async function ask(
-  { ca }: FetchOptions,
-  { id, request: { ttlSeconds, tokenFile, connectWithinMs }, controller: { signal } }: Call,
+  ca: CAClient,
+  { of, ttlSeconds, tokenFile, connectWithinMs }: Request,
+  signal: AbortSignal,
   key: RequestKey,
   ticket: Ticket,
 ): Promise<IssuedCertificate> {
@@ -97,7 +80,58 @@ async function ask(
     ...(tokenFile !== undefined && { tokenFile }),
     ...(connectWithinMs !== undefined && { connectWithinMs }),
   }
-  return await ca.issue({ identity: id, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
+  return await ca.issue({ identity: of.id, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
+}
+
+/** For whom is asked, and what ends that. After each wait the signal is looked at: nobody may wait any longer. */
+interface Call {
+  readonly id: SpiffeId
+  readonly signal: AbortSignal
+}
+
+/** Judges by the roots that are trusted and those that came along, of which none is learned here. */
+async function judge(
+  options: FetchOptions,
+  call: Call,
+  answering: Promise<IssuedCertificate>,
+  key: RequestKey,
+  answered: (answer: Answer) => void,
+): Promise<void> {
+  const { id, signal } = call
+  const { reader, clock, bundles, rootList, pending } = options
+  const answer = await answering
+  signal.throwIfAborted()
+  // Whatever it is worth: the same request would have the same answer again.
+  pending.drop(id)
+  checkForm(answer, id)
+  const privateKey = await key.privateKey(answer)
+  const now = clock.now()
+  const offered = knownOffered(reader, id, answer, now) ?? (await readOffered(reader, id, answer, now))
+  let isListed = false
+  while (true) {
+    signal.throwIfAborted()
+    const anchors = bundles.anchorsFor(offered)
+    const areStill = () => areSame(anchors, bundles.anchorsFor(offered))
+    let verified: VerifiedChain
+    try {
+      verified = await verify(options, call, answer, privateKey, anchors)
+    } catch (error) {
+      signal.throwIfAborted()
+      // The CA may have changed its root since it was last asked for its list.
+      if (!isListed) await rootList.refresh()
+      isListed = true
+      if (areStill()) throw withRejected(error, offered)
+      continue
+    }
+    signal.throwIfAborted()
+    // A root may have come or gone while another thread checked, and clients judge by those of now. Verdicts come many in
+    // one turn: with an `await` before `answered`, all of them would have looked before the first brings its roots.
+    if (!areStill()) continue
+    const source = answer.privateKey ? 'brought' : 'signed'
+    const accepted = answer.accepted && (() => answer.accepted?.())
+    answered({ verified, offered, key: privateKey.sealed, source, hint: answer.hint, accepted })
+    return
+  }
 }
 
 /** A plugin may answer anything. */
@@ -114,70 +148,29 @@ function problemOf({
   chain,
   roots = [],
   rootsFor = 'trust-domain',
-  privateKey = new Uint8Array(),
+  privateKey,
   hint = '',
 }: Partial<IssuedCertificate>): string | undefined {
   if (!isListOfText(chain)) return 'chain is not a list of PEM certificates'
   if (!isListOfText(roots)) return 'roots is not a list of PEM certificates'
   if (rootsFor !== 'trust-domain' && rootsFor !== 'identity') return 'rootsFor is neither trust-domain nor identity'
   if (typeof hint !== 'string' || hint.length > MAX_HINT) return `hint is not a text of at most ${MAX_HINT} characters`
+  if (privateKey === undefined) return undefined
   if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
   if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
   return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
 }
 
-/** Judges by the roots that are trusted and those that came along, of which none is learned here. */
 async function verify(
-  options: FetchOptions,
-  call: Call,
-  answer: IssuedCertificate,
-  privateKey: PrivateKey,
-  judged: (verified: VerifiedChain, offered: OfferedRoots) => void,
-): Promise<void> {
-  const { reader, clock, bundles, rootList } = options
-  const {
-    id,
-    controller: { signal },
-  } = call
-  const offered =
-    knownOffered(reader, id, answer, clock.now()) ??
-    (await untilAborted(readOffered(reader, id, answer, clock.now()), signal))
-  let isListed = false
-  while (true) {
-    const anchors = bundles.anchorsFor(offered)
-    const areStill = () => areSame(anchors, bundles.anchorsFor(offered))
-    let verified: VerifiedChain
-    try {
-      verified = await verifyAgainst(anchors, options, call, answer, privateKey)
-    } catch (error) {
-      signal.throwIfAborted()
-      // The CA may have changed its root since it was last asked for its list.
-      if (!isListed) await untilAborted(rootList.refresh(), signal)
-      isListed = true
-      if (areStill()) throw withRejected(error, offered)
-      continue
-    }
-    // A root may have come or gone while another thread checked, and clients judge by those of now. Verdicts come many in
-    // one turn: with an `await` before `judged`, all of them would have looked before the first brings its roots.
-    if (areStill()) {
-      judged(verified, offered)
-      return
-    }
-  }
-}
-
-async function verifyAgainst(
-  anchors: readonly Root[],
   { verifier, clock }: FetchOptions,
-  { id, controller: { signal } }: Call,
+  { id }: Call,
   { chain }: IssuedCertificate,
   privateKey: PrivateKey,
+  anchors: readonly Root[],
 ): Promise<VerifiedChain> {
   return await withKey(privateKey, key => {
     const expected = { identity: id, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
-    return verifier.verifyLater
-      ? untilAborted(verifier.verifyLater(chain, expected), signal)
-      : verifier.verify(chain, expected)
+    return verifier.verifyLater ? verifier.verifyLater(chain, expected) : verifier.verify(chain, expected)
   })
 }
 

@@ -83,7 +83,7 @@ export class FetchQueue<Key> {
 
   /** The next one, which runs until {@link end}; `undefined` if none waits, or `limit` of them run. */
   take(limit: number): Taken<Key> | undefined {
-    if (this.#running >= limit) return undefined
+    if (this.#running >= limit || this.#places.size === 0) return undefined
     const next = this.#shift(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
     if (!next) return undefined
     const { urgency } = next.place

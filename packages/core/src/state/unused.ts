@@ -56,6 +56,7 @@ export class Unused {
 }
 
 function oldestOf(unused: ReadonlyMap<unknown, number>): number {
+  if (unused.size === 0) return Number.POSITIVE_INFINITY
   const [since = Number.POSITIVE_INFINITY] = unused.values()
   return since
 }

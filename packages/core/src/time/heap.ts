@@ -41,7 +41,7 @@ export class Heap<Item> {
 
   pop(): Item | undefined {
     const items = this.#items
-    const [top] = items
+    const top = items[0]
     const last = items.pop()
     if (last === undefined || items.length === 0) return top
     items[0] = last

@@ -111,15 +111,18 @@ export class BundleTable {
 
   /** The bundle that holds this root for an identity. */
   holderOf(identity: SpiffeId, fingerprint: string): TrustBundle | undefined {
-    return this.of(identity).find(bundle => bundle.anchor(fingerprint))
+    const own = this.#own.bundle(identity)
+    if (own?.anchor(fingerprint)) return own
+    const bundle = this.#bundles.get(trustDomainOf(identity))
+    return bundle?.anchor(fingerprint) ? bundle : undefined
   }
 
   /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
   anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
+    const bundle = this.#bundles.get(trustDomainOf(identity))
+    const hasAll = bundle && roots.every(({ fingerprint }) => bundle.anchor(fingerprint))
+    if (hasAll && !this.#own.bundle(identity)) return bundle.anchors()
     const bundles = this.of(identity)
-    const [bundle] = bundles
-    if (bundle && bundles.length === 1 && roots.every(({ fingerprint }) => bundle.anchor(fingerprint)))
-      return bundle.anchors()
     const known = bundles.flatMap(each => each.anchors())
     const usable = roots.filter(({ fingerprint }) => !bundles.some(each => each.isRevoked(fingerprint)))
     return [...new Map([...known, ...usable].map(root => [root.fingerprint, root])).values()]
