@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '@livery/test-support'
-import { LiveryProcess, livery } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const AGENT = fileURLToPath(new URL('..', import.meta.url))
@@ -86,7 +86,8 @@ for (const { module, folder = module, asks, key } of ROWS)
     if (!asks) return
 
     write(asks)
-    const refused = await livery(['run'], { cwd, program })
-    assert.equal(refused.code, 78)
-    assert.match(refused.stderr, new RegExp(`livery\\.yaml:1: ${key}: this build of livery has no module "${module}"`))
+    await using refused = new LiveryProcess(['run'], { cwd, program })
+    const line = await refused.line(/this build of livery|livery .* serves/)
+    assert.match(line, new RegExp(`livery\\.yaml:1: ${key}: this build of livery has no module "${module}"`))
+    assert.equal((await refused.ended).code, 78)
   })
