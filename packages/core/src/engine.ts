@@ -41,9 +41,9 @@ export class Engine implements AsyncDisposable {
   readonly state: State
   readonly #options: EngineOptions
   readonly #clock: Clock
-  readonly #events: Event[] = []
+  /** What is still to be done, from `#done` on. */
   #actions: Action[] = []
-  #isDeciding = false
+  #done = 0
   #isPerforming = false
   #timer: { readonly at: number; readonly end: Disposable } | undefined
   readonly #requests = new Map<Request, AbortController>()
@@ -60,19 +60,17 @@ export class Engine implements AsyncDisposable {
 
   /** Has `event` decided at once, and what follows done before this call returns, unless it comes while something is being done. */
   dispatch(event: Event): void {
-    if (this.#isDeciding) {
-      this.#events.push(event)
-      return
-    }
-    this.#decide(event)
+    for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy)) this.#actions.push(action)
     if (this.#isPerforming) return
     this.#isPerforming = true
     try {
-      while (this.#actions.length > 0) {
-        const actions = this.#actions
-        this.#actions = []
-        for (const action of actions) this.#perform(action)
+      for (let action = this.#actions[this.#done]; action; action = this.#actions[this.#done]) {
+        // Before it is done: what a listener throws stops nothing that comes after it for good.
+        this.#done++
+        this.#perform(action)
       }
+      this.#actions = []
+      this.#done = 0
     } finally {
       this.#isPerforming = false
     }
@@ -111,18 +109,6 @@ export class Engine implements AsyncDisposable {
     this.#timer?.end[Symbol.dispose]()
     for (const look of this.#looks.values()) look[Symbol.dispose]()
     await Promise.all(this.#inFlight)
-  }
-
-  /** What a decision changes outside of the state, such as the roots, can dispatch: that is decided next. */
-  #decide(first: Event): void {
-    this.#isDeciding = true
-    try {
-      for (let event: Event | undefined = first; event; event = this.#events.shift())
-        for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy))
-          this.#actions.push(action)
-    } finally {
-      this.#isDeciding = false
-    }
   }
 
   #perform(action: Action): void {
