@@ -12,7 +12,7 @@ import { createSdsServer } from '@livery/sds-server'
 import { EventLog } from '../src/observe/event-log.ts'
 import { Ledger } from '../src/observe/ledger.ts'
 import { Metrics } from '../src/observe/metrics.ts'
-import { EventRecorder } from '../src/runtime/event-recorder.ts'
+import { EventRecorder } from '../src/secrets/event-recorder.ts'
 import { memoryLog } from './memory-log.ts'
 
 /** The first argument, as JSON. */
@@ -130,7 +130,7 @@ async function serve({ socket, ca: address, root }: ColdStartOptions): Promise<S
     ledger,
     log,
     metrics: new Metrics(),
-    lifecycle: { phase: 'serving' },
+    life: { phase: 'serving' },
   })
   manager.events.subscribe(report => recorder.secret(report))
   const server = await createSdsServer({

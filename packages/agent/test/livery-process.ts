@@ -14,6 +14,8 @@ export interface ProcessOptions {
   readonly uid?: number
   /** A command that runs the one behind it, such as setpriv with its options. */
   readonly launcher?: readonly string[]
+  /** Default: that of the package. */
+  readonly program?: string
   /** In the place of a pipe that is read. */
   readonly stderr?: number | Stream
 }
@@ -32,8 +34,8 @@ export class LiveryProcess implements AsyncDisposable {
   stderr = ''
   readonly #waiting = new Set<() => void>()
 
-  constructor(args: readonly string[], { cwd, env, uid, launcher = [], stderr }: ProcessOptions) {
-    const [command = '', ...words] = [...launcher, process.execPath, LIVERY, ...args]
+  constructor(args: readonly string[], { cwd, env, uid, launcher = [], program = LIVERY, stderr }: ProcessOptions) {
+    const [command = '', ...words] = [...launcher, process.execPath, program, ...args]
     this.child = spawn(command, words, {
       cwd,
       ...(uid !== undefined && { uid, gid: uid }),

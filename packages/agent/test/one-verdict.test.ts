@@ -19,6 +19,7 @@ import { EventLog } from '../src/observe/event-log.ts'
 import { headline } from '../src/observe/headline.ts'
 import { IdentityMetrics } from '../src/observe/identity-metrics.ts'
 import { Metrics } from '../src/observe/metrics.ts'
+import { pageRoutes } from '../src/page/page-answers.ts'
 import type { PageState } from '../src/page/state.ts'
 import type { HostPort } from '../src/schema/values.ts'
 import { ask } from './admin-socket.ts'
@@ -71,7 +72,13 @@ class Bench implements AsyncDisposable {
     const source: AdminSource = { ...adminSource({ secrets, clock, keyGenerator }), metrics }
     const address = { host: '127.0.0.1', port: 0 }
     const server = parts.use(
-      await AdminServer.listen({ routes: 'admin', address, source, onError: error => assert.fail(String(error)) }),
+      await AdminServer.listen({
+        routes: 'admin',
+        address,
+        source,
+        makeRoutes: pageRoutes,
+        onError: error => assert.fail(String(error)),
+      }),
     )
     return new Bench(parts.move(), { clock, ca, secrets, server, log })
   }

@@ -9,6 +9,7 @@ import { setTimeout } from 'node:timers/promises'
 import { SecretManager, SystemClock } from '@livery/core'
 import { TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { AdminServer } from '../src/admin/admin-server.ts'
+import { pageRoutes } from '../src/page/page-answers.ts'
 import { adminSource, failingEntry } from './admin-source.ts'
 
 const clock = new SystemClock()
@@ -23,6 +24,7 @@ const entries = new Map(
 )
 const server = await AdminServer.listen({
   routes: 'admin',
+  makeRoutes: pageRoutes,
   address: { host: '127.0.0.1', port: 0 },
   source: {
     ...adminSource({ secrets, clock, keyGenerator }),

@@ -14,6 +14,7 @@ import { temporaryFolder } from '@livery/test-support'
 import { ask } from '../../test/admin-socket.ts'
 import { adminSource } from '../../test/admin-source.ts'
 import { memoryLog } from '../../test/memory-log.ts'
+import { pageRoutes } from '../page/page-answers.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
 import type { HostPort } from '../schema/values.ts'
 import { AdminServer, type AdminServerOptions } from './admin-server.ts'
@@ -66,6 +67,7 @@ class Bench implements AsyncDisposable {
         routes,
         address: { host, port: 0 },
         source: this.source,
+        makeRoutes: pageRoutes,
         onError: error => this.errors.push(error),
       }),
     )

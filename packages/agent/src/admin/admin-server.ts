@@ -12,7 +12,7 @@ import { type Answer, BUSY, text } from './answer.ts'
 import { type AdminConnection, ConnectionPool, MAX_HEAD_BYTES } from './connections.ts'
 import { refusal } from './request-refusal.ts'
 import { RequestStream } from './request-stream.ts'
-import { ROUTES, Router } from './routes.ts'
+import { type MakeRoutes, Router } from './routes.ts'
 import { WorkLane, writePieces } from './work-lane.ts'
 
 // An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
@@ -32,6 +32,8 @@ export interface AdminServerOptions {
   /** Identifies the peer of a UNIX socket; without it no caller there is known. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
   readonly source: AdminSource
+  /** Further routes of the admin endpoint. */
+  readonly makeRoutes?: MakeRoutes | undefined
   /** Gives up what is tried again. */
   readonly signal?: AbortSignal
   /** A fault while answering; the client has got a 500 without details. */
@@ -147,7 +149,9 @@ class HttpAnswers {
 
   constructor(options: AdminServerOptions) {
     this.#options = options
-    this.#router = new Router(ROUTES[options.routes], options.source, this.#pageToken)
+    const { routes, source, makeRoutes } = options
+    const added = routes === 'admin' ? makeRoutes?.(source, this.#pageToken) : undefined
+    this.#router = new Router(routes, source, added)
     // Connections have their deadlines in the pool.
     this.#http = createServer({ maxHeaderSize: MAX_HEAD_BYTES, insecureHTTPParser: false, keepAliveTimeout: 0 })
     this.#http.on('request', (request, response) => void this.#handle(request, response))

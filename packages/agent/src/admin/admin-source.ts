@@ -1,13 +1,32 @@
 /** The running agent, as the admin endpoint sees it. */
-import type { FileSecretEntry, IdentityEntry, RootAction, RootActionResult } from '@livery/core'
-import type { WellKnownNames } from '@livery/sds-server'
+import type { FileSecretEntry, IdentityEntry, KeyGenerator, RootAction, RootActionResult, SpiffeId } from '@livery/core'
+import type { SdsServer, WellKnownNames } from '@livery/sds-server'
+import type { AgentSource } from '../diagnosis/facts.ts'
 import type { AdminEvent } from '../observe/agent-event.ts'
 import type { LedgerEntry } from '../observe/ledger.ts'
 import type { LogScopes } from '../observe/log-scopes.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
-import type { PageSource } from '../page/page-source.ts'
 
-export interface AdminSource extends PageSource {
+/** The running SDS server, as far as it is listed. */
+export type StreamSource = Pick<SdsServer, 'sockets' | 'streams' | 'callers'>
+
+export interface AdminSource extends AgentSource {
+  readonly version: string
+  readonly trustDomain: string
+  /** `ca.plugin` of the configuration. */
+  readonly caPlugin: string
+  readonly keyGenerator: Pick<KeyGenerator, 'name'>
+  /** Default: it does not serve yet. */
+  sds?(): StreamSource | undefined
+  /** The namespace and name of the pod that a subject stands for. Default: no pods are known. */
+  podOf?(subject: string): string | undefined
+  identities(): Iterable<SpiffeId>
+  entry(identity: string): IdentityEntry | undefined
+  plannedPerMinute(): readonly number[]
+  /** How many connections were refused since the start. */
+  refusedConnections(): Promise<number>
+  /** Calls `listener` with the name of each identity that has changed, and of other secrets. */
+  onChange(listener: (name: string) => void): Disposable
   readonly names: WellKnownNames
   /** Names that stand for files. Default: none. */
   readonly fileNames?: ReadonlyMap<string, string>

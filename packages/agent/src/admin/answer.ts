@@ -1,5 +1,12 @@
 /** The answer of a route. */
-import type { FeedClient } from '../page/page-feed.ts'
+
+/** A client that gets an answer without end. */
+export interface FeedClient {
+  /** Resolves when its socket has taken all of it. Rejects with the reason of `gone`. */
+  write(text: string): Promise<void>
+  /** Aborted when it has left. */
+  readonly gone: AbortSignal
+}
 
 export interface Answer {
   readonly status: number

@@ -7,7 +7,6 @@ import { type Problem, READINESS_MODES, type ReadinessMode } from '../diagnosis/
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { readiness } from '../observe/readiness.ts'
 import { SharedWork } from '../observe/shared-work.ts'
-import { composeStreams, rejectionsOf } from '../page/stream-rows.ts'
 import type { AdminSource } from './admin-source.ts'
 import { type Answer, BUSY, json, text } from './answer.ts'
 import { dumpPieces } from './config-dump.ts'
@@ -15,8 +14,8 @@ import { CpuShare } from './cpu-share.ts'
 import { explain } from './explain.ts'
 import type { Caller } from './operator.ts'
 import { changeRoot, renew, setLogLevel } from './operator-actions.ts'
-import { PageAnswers, prefersHtml } from './page-answers.ts'
 import { streamPieces } from './stream-list.ts'
+import { composeStreams, rejectionsOf } from './stream-rows.ts'
 
 interface RouteRequest {
   readonly method: string
@@ -26,146 +25,125 @@ interface RouteRequest {
   readonly caller: Caller
 }
 
-/** The sources from which the routes of one listener answer. */
-interface RouteContext {
-  readonly source: AdminSource
-  /** Each by its mode: one look at all identities answers everybody who waits for it. */
-  readonly readiness: Readonly<Record<ReadinessMode, SharedWork<Answer>>>
-  readonly metrics: SharedWork<string>
-  readonly problems: SharedWork<Answer>
-  /** Of looks at all identities for one name. */
-  readonly searches: CpuShare
-  readonly page: PageAnswers
-}
-
-type Handler = (context: RouteContext, request: RouteRequest) => Answer | Promise<Answer>
+type Handler = (request: RouteRequest) => Answer | Promise<Answer>
 
 interface Route {
   readonly about: string
-  readonly methods: Readonly<Partial<Record<'GET' | 'PUT', Handler>>>
+  readonly GET?: Handler
+  readonly PUT?: Handler
 }
 
-const HEALTH_ROUTES: ReadonlyMap<string, Route> = new Map([
-  ['/healthz/live', { about: 'whether the process runs', methods: { GET: () => text(200, 'alive\n') } }],
-  [
-    '/healthz/ready',
-    { about: 'whether it serves, and what it waits for (?mode=strict, ?mode=sockets)', methods: { GET: ready } },
-  ],
-  ['/metrics', { about: 'Prometheus metrics', methods: { GET: metrics } }],
-])
+/** By their paths, in the order in which they are listed. */
+export type Routes = Readonly<Record<string, Route>>
 
-/** The routes of a listener: all of them, or those that may be open to the network. */
-export const ROUTES: Readonly<Record<'admin' | 'health', ReadonlyMap<string, Route>>> = {
-  admin: new Map([
-    ...HEALTH_ROUTES,
-    [
-      '/problems',
-      {
-        about: 'what is wrong, why, and what to do about it',
-        methods: { GET: async ({ problems }) => (await problems.result()) ?? BUSY },
-      },
-    ],
-    ['/config_dump', { about: 'identities, certificates, configuration', methods: { GET: configDump } }],
-    [
-      '/explain',
-      {
-        about: 'what happened to a name (?name=spiffe://…)',
-        methods: { GET: ({ source, searches }, { query }) => explain(source, query, searches) },
-      },
-    ],
-    [
-      '/streams',
-      { about: 'streams, their callers and versions of names (?name=spiffe://…)', methods: { GET: streams } },
-    ],
-    [
-      '/renew',
-      {
-        about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)',
-        methods: { PUT: ({ source, searches }, { query, caller }) => renew(source, query, caller, searches) },
-      },
-    ],
-    [
-      '/trust',
-      {
-        about: 'root rotations (PUT ?action=hold|resume|drop&root=FINGERPRINT, the operator only)',
-        methods: { GET: rotations, PUT: ({ source }, { query, caller }) => changeRoot(source, query, caller) },
-      },
-    ],
-    [
-      '/logging',
-      {
-        about: 'the log level of each scope (PUT ?level=debug changes all, ?scope=sds&level=debug one)',
-        methods: { GET: logLevel, PUT: ({ source }, { query, caller }) => setLogLevel(source, query, caller) },
-      },
-    ],
-    [
-      '/page/state',
-      { about: 'what the page in a browser shows, as JSON', methods: { GET: ({ page }) => page.state() } },
-    ],
-    [
-      '/page/events',
-      {
-        about: 'the same, then each change as it comes (text/event-stream)',
-        methods: { GET: ({ page }) => page.events() },
-      },
-    ],
-    [
-      '/page/token',
-      { about: 'for the page alone', methods: { GET: ({ page }, { headers, caller }) => page.token(headers, caller) } },
-    ],
-    [
-      '/page/app.js',
-      { about: 'the page itself, as /', methods: { GET: ({ page }, { headers }) => page.file('app.js', headers) } },
-    ],
-    [
-      '/page/app.css',
-      { about: 'its style', methods: { GET: ({ page }, { headers }) => page.file('app.css', headers) } },
-    ],
-  ]),
-  health: HEALTH_ROUTES,
+/** What a module adds to the admin endpoint. */
+export interface AddedRoutes {
+  readonly routes: Routes
+  /** The answer at `/`; `undefined` to a client that is to have the list of routes. */
+  front(request: RouteRequest): Promise<Answer> | undefined
 }
+
+/** `pageToken`: by which a request of the page is known. */
+export type MakeRoutes = (source: AdminSource, pageToken: string) => AddedRoutes
 
 /** More than come in while readiness is looked at: a probe that is sent away would take the agent for unready. */
 const MAX_WAITING_PROBES = 512
 const MAX_WAITING_SCRAPES = 128
 
+/** The routes that may be open to the network. One look at all identities answers everybody who waits for it. */
+function healthRoutes(source: AdminSource): Routes {
+  const look = (mode: ReadinessMode) =>
+    new SharedWork(turns => lookAtReadiness(source, mode, turns), MAX_WAITING_PROBES)
+  const looks = { default: look('default'), strict: look('strict'), sockets: look('sockets') }
+  const scrapes = new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES)
+  return {
+    '/healthz/live': { about: 'whether the process runs', GET: () => text(200, 'alive\n') },
+    '/healthz/ready': {
+      about: 'whether it serves, and what it waits for (?mode=strict, ?mode=sockets)',
+      async GET({ query }) {
+        const mode = readinessMode(query)
+        if (!mode) return text(400, `The mode is one of ${READINESS_MODES.join(', ')}: /healthz/ready?mode=strict\n`)
+        return (await looks[mode].result()) ?? BUSY
+      },
+    },
+    '/metrics': {
+      about: 'Prometheus metrics',
+      async GET() {
+        const body = await scrapes.result()
+        return body === undefined ? BUSY : { status: 200, contentType: source.metrics.contentType, body }
+      },
+    },
+  }
+}
+
+function adminRoutes(source: AdminSource): Routes {
+  const problems = new SharedWork(turns => lookForProblems(source, turns), MAX_WAITING_PROBES)
+  // Of looks at all identities for one name.
+  const searches = new CpuShare()
+  return {
+    ...healthRoutes(source),
+    '/problems': {
+      about: 'what is wrong, why, and what to do about it',
+      GET: async () => (await problems.result()) ?? BUSY,
+    },
+    '/config_dump': {
+      about: 'identities, certificates, configuration',
+      GET: () => ({ status: 200, contentType: 'application/json', body: dumpPieces(source) }),
+    },
+    '/explain': {
+      about: 'what happened to a name (?name=spiffe://…)',
+      GET: ({ query }) => explain(source, query, searches),
+    },
+    '/streams': {
+      about: 'streams, their callers and versions of names (?name=spiffe://…)',
+      GET: ({ query }) => streams(source, query),
+    },
+    '/renew': {
+      about: 'renews a certificate now (PUT ?name=spiffe://…, the operator only)',
+      PUT: ({ query, caller }) => renew(source, query, caller, searches),
+    },
+    '/trust': {
+      about: 'root rotations (PUT ?action=hold|resume|drop&root=FINGERPRINT, the operator only)',
+      GET: () => json(200, { now: source.clock.now(), trustDomains: source.rotations() } satisfies TrustStatus),
+      PUT: ({ query, caller }) => changeRoot(source, query, caller),
+    },
+    '/logging': {
+      about: 'the log level of each scope (PUT ?level=debug changes all, ?scope=sds&level=debug one)',
+      GET: () => logLevel(source),
+      PUT: ({ query, caller }) => setLogLevel(source, query, caller),
+    },
+  }
+}
+
 /** Answers the requests of one listener. */
 export class Router {
   readonly #routes: ReadonlyMap<string, Route>
-  readonly #context: RouteContext
+  readonly #added: AddedRoutes | undefined
+  readonly #version: string
 
-  constructor(routes: ReadonlyMap<string, Route>, source: AdminSource, pageToken: string) {
-    this.#routes = routes
-    const ready = (mode: ReadinessMode) =>
-      new SharedWork(turns => lookAtReadiness(source, mode, turns), MAX_WAITING_PROBES)
-    this.#context = {
-      source,
-      readiness: { default: ready('default'), strict: ready('strict'), sockets: ready('sockets') },
-      metrics: new SharedWork(turns => source.metrics.text(turns), MAX_WAITING_SCRAPES),
-      problems: new SharedWork(turns => lookForProblems(source, turns), MAX_WAITING_PROBES),
-      searches: new CpuShare(),
-      page: new PageAnswers(source, pageToken),
-    }
+  constructor(routes: 'admin' | 'health', source: AdminSource, added: AddedRoutes | undefined) {
+    const own = routes === 'admin' ? adminRoutes(source) : healthRoutes(source)
+    this.#routes = new Map(Object.entries({ ...own, ...added?.routes }))
+    this.#added = added
+    this.#version = source.version
   }
 
   /** Answers a request for a path, whatever it is. */
   async answer(request: RouteRequest): Promise<Answer> {
     const { path } = request
-    if (path === '/') return await this.#front(request)
+    if (path === '/') return (await this.#added?.front(request)) ?? this.#index()
     const route = this.#routes.get(path)
     if (!route) return text(404, nothingAt(path))
     const method = request.method === 'HEAD' ? 'GET' : request.method
-    const handler = method === 'GET' || method === 'PUT' ? route.methods[method] : undefined
-    if (!handler) return text(405, `This takes ${Object.keys(route.methods).join(' and ')} only.\n`)
-    return await handler(this.#context, request)
+    const handler = method === 'GET' || method === 'PUT' ? route[method] : undefined
+    if (handler) return await handler(request)
+    const taken = (['GET', 'PUT'] as const).filter(each => route[each])
+    return text(405, `This takes ${taken.join(' and ')} only.\n`)
   }
 
-  /** The page for browsers, the list of routes for others. */
-  async #front({ headers }: RouteRequest): Promise<Answer> {
-    const { source, page } = this.#context
-    const hasPage = this.#routes === ROUTES.admin
-    if (hasPage && prefersHtml(headers.accept)) return await page.file('index.html', headers)
-    return text(200, index(this.#routes, source), hasPage ? { vary: 'accept' } : {})
+  #index(): Answer {
+    const lines = [...this.#routes].map(([path, { about }]) => `${path.padEnd(16)}${about}`)
+    return text(200, [`livery ${this.#version}`, '', ...lines, ''].join('\n'), this.#added ? { vary: 'accept' } : {})
   }
 }
 
@@ -173,17 +151,6 @@ function nothingAt(path: string): string {
   const isProbe = /^\/(?:ready|readyz|health|healthz|livez?|readiness)\/?$/.test(path)
   const ready = isProbe ? ' /healthz/ready says whether the agent serves.' : ''
   return `Nothing is at ${JSON.stringify(path.slice(0, 100))}.${ready} See / for what there is.\n`
-}
-
-function index(routes: ReadonlyMap<string, Route>, { version }: AdminSource): string {
-  const lines = [...routes].map(([path, { about }]) => `${path.padEnd(16)}${about}`)
-  return [`livery ${version}`, '', ...lines, ''].join('\n')
-}
-
-async function ready({ readiness }: RouteContext, { query }: RouteRequest): Promise<Answer> {
-  const mode = readinessMode(query)
-  if (!mode) return text(400, `The mode is one of ${READINESS_MODES.join(', ')}: /healthz/ready?mode=strict\n`)
-  return (await readiness[mode].result()) ?? BUSY
 }
 
 async function lookAtReadiness(source: AdminSource, mode: ReadinessMode, turns: LoopTurns): Promise<Answer> {
@@ -217,16 +184,7 @@ function readinessMode(query: URLSearchParams): ReadinessMode | undefined {
   return query.has('strict') && query.get('strict') !== 'false' ? 'strict' : 'default'
 }
 
-async function metrics({ source, metrics }: RouteContext): Promise<Answer> {
-  const body = await metrics.result()
-  return body === undefined ? BUSY : { status: 200, contentType: source.metrics.contentType, body }
-}
-
-function configDump({ source }: RouteContext): Answer {
-  return { status: 200, contentType: 'application/json', body: dumpPieces(source) }
-}
-
-function streams({ source }: RouteContext, { query }: RouteRequest): Answer {
+function streams(source: AdminSource, query: URLSearchParams): Answer {
   const server = source.sds?.()
   if (!server) return text(503, 'No socket serves yet. Ask again in a few seconds.\n', { 'retry-after': '2' })
   const options = {
@@ -244,12 +202,7 @@ export interface TrustStatus {
   readonly trustDomains: readonly RotationStatus[]
 }
 
-function rotations({ source }: RouteContext): Answer {
-  const status: TrustStatus = { now: source.clock.now(), trustDomains: source.rotations() }
-  return json(200, status)
-}
-
-function logLevel({ source }: RouteContext): Answer {
+function logLevel(source: AdminSource): Answer {
   const levels = Object.entries(source.log.levels())
   return text(200, levels.map(([scope, level]) => `${scope.padEnd(12)}${level}\n`).join(''))
 }

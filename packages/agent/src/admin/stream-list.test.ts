@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListedStream, SubscribedName } from '@livery/sds-server'
 import { describeStreams } from '../commands/streams.ts'
-import type { StreamSource } from '../page/page-source.ts'
+import type { StreamSource } from './admin-source.ts'
 import { type StreamList, streamPieces } from './stream-list.ts'
 
 const SOCKET = '/run/livery/sds.sock'

@@ -1,8 +1,8 @@
 /** The answer of `/streams`: who has which names on which socket, and which version of each. */
 import type { StreamInfo, SubscribedName } from '@livery/sds-server'
-import type { StreamSource } from '../page/page-source.ts'
-import type { StreamFacts } from '../page/state.ts'
-import { type PodOf, streamFacts } from '../page/stream-rows.ts'
+import type { StreamFacts } from '../observe/stream-facts.ts'
+import type { StreamSource } from './admin-source.ts'
+import { type PodOf, streamFacts } from './stream-rows.ts'
 
 /** Listed of one answer; the rest is only counted. */
 const MAX_STREAMS = 20_000

@@ -4,7 +4,7 @@ import type { Environment } from '../config/environment.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
-import { type Agent, startAgent } from '../runtime/agent.ts'
+import { type Agent, startAgent } from '../runtime/app.ts'
 import { serveUntilSignal } from './shutdown.ts'
 import type { GlobalOptions } from './terminal.ts'
 

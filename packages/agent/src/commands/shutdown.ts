@@ -1,7 +1,7 @@
 /** How a command that serves ends: by a signal, by an uncaught error, or because another process serves in its place. */
 
+import type { Succession } from '../life/life.ts'
 import type { Logger } from '../observe/logger.ts'
-import type { Succession } from '../runtime/lifecycle.ts'
 import { EXIT } from './exit-code.ts'
 
 /** How long the parts may take to close after a fault. */

@@ -37,7 +37,7 @@ test('a start loads neither what other commands need, nor X.509 in JavaScript, n
   )
   assert.ok(files.length < MOST_MODULES, `${files.length} modules`)
   const names = files.map(file => file.replace(source, ''))
-  assert.ok(names.includes('runtime/agent.ts'))
+  assert.ok(names.includes('runtime/app.ts'))
   const ofCommands = names.filter(name => name.startsWith('commands/'))
   assert.deepEqual(ofCommands.toSorted(), ['commands/exit-code.ts', 'commands/run.ts', 'commands/shutdown.ts'])
 })

@@ -1,10 +1,10 @@
 /** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
 import { isFileName, MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
-import { parseIdentityTemplate } from '../kubernetes/identity-template.ts'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import type { ConfiguredIdentity, ExpandedIdentities, NamedSocket } from './identities.ts'
+import { parseIdentityTemplate } from './identity-template.ts'
 import type { Settings } from './schema.ts'
 
 /** `at` is the root. */

@@ -34,7 +34,7 @@ const ofIdentity = {
     key("the identity's own socket, on which `default` means it; a path has the defaults of the other keys", ownSocket),
   ),
   tokenFile: v.optional(key('its token for the CA, in place of that of `ca`', path)),
-  output: v.optional(key('its certificate in files, in place of `output` of the agent', output)),
+  output: v.optional(key('its certificate in files, in place of `output` of the agent', output, { module: 'output' })),
 }
 
 const bare = v.pipe(

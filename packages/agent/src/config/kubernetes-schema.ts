@@ -1,9 +1,9 @@
 /** The keys of `kubernetes`. */
 import * as v from 'valibot'
-import { parseLabelSelector } from '../kubernetes/label-selector.ts'
 import { Fault } from '../schema/fault.ts'
 import { key, list, object, section, text } from '../schema/schema-parts.ts'
 import { nonEmpty } from '../schema/values.ts'
+import { parseLabelSelector } from './label-selector.ts'
 
 const labelSelector = text(
   'label selector',

@@ -1,4 +1,5 @@
 /** Gives each identity its output directory: its own, or that of the agent, and no two the same. */
+
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'

@@ -61,33 +61,38 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
 })
 
-const files = section('secrets that streams name by their files', {
-  allow: v.optional(
-    key(
-      'the folders in which files can be; without it, `wellKnown` and those that the rules of sockets name',
-      list(path),
-      { live: true },
+const files = section(
+  'secrets that streams name by their files',
+  {
+    allow: v.optional(
+      key(
+        'the folders in which files can be; without it, `wellKnown` and those that the rules of sockets name',
+        list(path),
+        { live: true },
+      ),
     ),
-  ),
-  wellKnown: key('folders with the pair of an identity, which is then served in place of one of the CA', list(path), {
-    default: WELL_KNOWN_FOLDERS,
-  }),
-  names: key(
-    'other names of secrets in files, such as `sds://gateway`',
-    record(
-      fileSecretName,
-      input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
+    wellKnown: key('folders with the pair of an identity, which is then served in place of one of the CA', list(path), {
+      default: WELL_KNOWN_FOLDERS,
+    }),
+    names: key(
+      'other names of secrets in files, such as `sds://gateway`',
+      record(
+        fileSecretName,
+        input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
+      ),
+      { default: {} },
     ),
-    { default: {} },
-  ),
-  expired: key('what happens to a certificate in files at its end', oneOf(['withhold', 'serve']), {
-    default: FILE_DEFAULTS.expired,
-  }),
-})
+    expired: key('what happens to a certificate in files at its end', oneOf(['withhold', 'serve']), {
+      default: FILE_DEFAULTS.expired,
+    }),
+  },
+  { module: 'files' },
+)
 
 const sds = section('connections and calls of all sockets', {
   takeover: key('the agent takes over from the one that runs, as with `livery run --takeover`', flag, {
     default: SERVER.takeover,
+    module: 'takeover',
   }),
   refusedNames: key(
     'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without',
@@ -167,7 +172,7 @@ const settings = {
     wholeNumber(1, 1_000_000),
     { default: MANAGER.maxIdentities },
   ),
-  kubernetes: v.optional(key('the pods of this node get identities', kubernetes)),
+  kubernetes: v.optional(key('the pods of this node get identities', kubernetes, { module: 'pods' })),
   store: v.optional(
     key(
       'certificates and keys on disk, for a warm restart; without it, no key is ever on disk',
@@ -177,12 +182,15 @@ const settings = {
           key('a folder with pairs that are served until the CA answers; it is never written', path),
         ),
       }),
+      { module: 'store' },
     ),
   ),
   sharedFolders: key('folders that others may write to, and whose writers are trusted', list(path), { default: [] }),
   sockets: key('the shared sockets', list(socket), { default: [], live: true }),
   files,
-  output: v.optional(key('certificates in files, for every identity without its own `output`', output, { live: true })),
+  output: v.optional(
+    key('certificates in files, for every identity without its own `output`', output, { live: true, module: 'output' }),
+  ),
   names: section('names with a meaning of their own, in requests of clients', {
     default: key("the caller's own identity", nonEmpty, { default: DEFAULT_NAMES.default }),
     root: key("the roots of the agent's trust domain", nonEmpty, { default: DEFAULT_NAMES.root }),

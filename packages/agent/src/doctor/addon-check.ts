@@ -1,5 +1,5 @@
 /** What an installation without the native addon lacks. */
-import { LESS_STRICT } from '../runtime/process-setup.ts'
+import { LESS_STRICT } from '../life/process-setup.ts'
 import { type Finding, warning } from './finding.ts'
 
 export function addonFindings(): readonly Finding[] {

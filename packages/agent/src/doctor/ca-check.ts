@@ -11,15 +11,15 @@ import {
   scrub,
 } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
+import { createCAClient, describeCA } from '../ca/create-ca-client.ts'
 import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { Config, LoadedConfig } from '../config/load.ts'
 import { CLOCK_REMEDY, clockDifference, clockText, MAX_BACKDATE_MS } from '../diagnosis/ca-clock.ts'
+import { chooseKeyGenerator } from '../life/choose-key-generator.ts'
 import { createLogger } from '../observe/logger.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
 import { Registry } from '../observe/prometheus.ts'
-import { chooseKeyGenerator } from '../runtime/choose-key-generator.ts'
-import { createCAClient, describeCA } from '../runtime/create-ca-client.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
 import { type Finding, ok, skipped, wrong } from './finding.ts'
 

@@ -7,7 +7,7 @@ import { descriptorShortage, readDescriptorLimit } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
 import type { ProblemList } from '../admin/routes.ts'
 import type { Config } from '../config/load.ts'
-import { sdsSockets } from '../runtime/sds-sockets.ts'
+import { sdsSockets } from '../sds/sds-sockets.ts'
 import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
 
 /** Beside its sockets, for the callers of one node: with fewer some are sure to be refused. */

@@ -6,7 +6,7 @@ import { checkFolder, shareFolders, systemErrorCode, UntrustedPathError } from '
 import { closedFolder, type SocketConfig } from '@livery/sds-server'
 import { DEFAULT_MODE } from '@livery/sds-server/defaults'
 import type { Config } from '../config/load.ts'
-import { sdsSockets } from '../runtime/sds-sockets.ts'
+import { sdsSockets } from '../sds/sds-sockets.ts'
 import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
 
 /** A range can have ten thousand, which are alike. */

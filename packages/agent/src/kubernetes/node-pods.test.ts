@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type PodInit, type PodResource, podResource } from '../../test/pod-api-server.ts'
 import { podTable, type RulesInit } from '../../test/watched-pods.ts'
-import { parseIdentityTemplate } from './identity-template.ts'
+import { parseIdentityTemplate } from '../config/identity-template.ts'
 
 const UID = '00000000-0000-4000-8000-000000000001'
 

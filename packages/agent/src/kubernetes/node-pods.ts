@@ -1,7 +1,7 @@
 /** The pods of this node as the API server described them last, each with its identity. */
 import { isDeepStrictEqual } from 'node:util'
 import { Events } from '@livery/core'
-import type { PodFacts } from './identity-template.ts'
+import type { PodFacts } from '../config/identity-template.ts'
 import type { Pod, PodChange, PodTable } from './pod.ts'
 import { type PodObject, readPodObject, type UnusableObject } from './pod-object.ts'
 import { identityOf, type PodRules } from './pod-rules.ts'

@@ -1,5 +1,5 @@
 /** Reads a pod as the API server sends it. A field in another form than that of Kubernetes is not used. */
-import type { PodFacts } from './identity-template.ts'
+import type { PodFacts } from '../config/identity-template.ts'
 
 /** An object of the API server, and the pod that it stands for. */
 export interface PodObject {

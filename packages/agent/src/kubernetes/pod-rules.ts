@@ -1,7 +1,7 @@
 /** Which pods get an identity, and which one. */
 import type { SpiffeId } from '@livery/core'
-import { fillIdentityTemplate, type IdentityTemplate, type PodFacts } from './identity-template.ts'
-import { type LabelSelector, matchesLabels } from './label-selector.ts'
+import { fillIdentityTemplate, type IdentityTemplate, type PodFacts } from '../config/identity-template.ts'
+import { type LabelSelector, matchesLabels } from '../config/label-selector.ts'
 
 export interface PodRules {
   readonly trustDomain: string

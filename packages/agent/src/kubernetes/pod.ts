@@ -1,18 +1,8 @@
 /** A pod of this node, as far as its identity depends on it, and the table of them. */
 import type { Events, SpiffeId } from '@livery/core'
+import type { PodFacts } from '../config/identity-template.ts'
 
-export interface Pod {
-  /**
-   * The UID by which the node knows it: in the names of its cgroups and in its own downward API. For the mirror of a static
-   * pod that is the hash which kubelet gave the static pod, not the UID of the API server's object.
-   */
-  readonly uid: string
-  readonly namespace: string
-  readonly name: string
-  /** Empty for the mirror of a static pod: the API server lets it have none. */
-  readonly serviceAccount: string
-  readonly labels: ReadonlyMap<string, string>
-  readonly annotations: ReadonlyMap<string, string>
+export interface Pod extends PodFacts {
   /** By the template of the configuration; `undefined` if the pod is not chosen, or the template cannot be filled. */
   readonly identity: SpiffeId | undefined
 }

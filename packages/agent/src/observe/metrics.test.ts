@@ -4,13 +4,13 @@ import { totalmem } from 'node:os'
 import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager, type SecretManagerOptions } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { storeMetrics } from '../store/module.ts'
 import type { LedgerEvent } from './agent-event.ts'
 import { IdentityMetrics } from './identity-metrics.ts'
 import { Metrics } from './metrics.ts'
 import { processMetrics } from './process-metrics.ts'
 import { scheduleMetrics } from './schedule-metrics.ts'
 import { type SocketLoad, socketMetrics } from './sds-metrics.ts'
-import { storeMetrics } from './store-metrics.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 
@@ -37,7 +37,7 @@ class Bench implements AsyncDisposable {
     this.metrics = new Metrics()
     this.metrics.add([
       ...processMetrics({ version: '1.2.3', keyGenerator: 'native', droppedLogLines: () => this.dropped }),
-      ...storeMetrics({ unwritten: 4 }),
+      ...storeMetrics({ unwritten: 4 }, this.secrets.events),
       ...scheduleMetrics(this.secrets),
       ...socketMetrics({ sockets: () => this.sockets }),
     ])
@@ -358,7 +358,7 @@ test('certificates that clients would refuse are counted, withheld and served', 
 
 test('failures of the store are counted', async () => {
   await using bench = await Bench.create()
-  bench.metrics.record(WEB, { time: 0, event: { kind: 'not-stored', reason: 'ENOSPC' } })
+  bench.secrets.events.emit({ name: WEB, time: 0, event: { kind: 'not-stored', reason: 'ENOSPC' } })
   const text = await bench.metrics.text()
   assert.match(text, /^livery_store_failures_total 1$/m)
   assert.match(text, /^livery_store_unwritten 4$/m)

@@ -7,22 +7,16 @@ import { type MetricRow, registerRows } from './metric-rows.ts'
 import { PluginCounters } from './plugin-counters.ts'
 import { EventLoopDelay } from './process-metrics.ts'
 import { Registry } from './prometheus.ts'
-import { ReloadMetrics } from './reload-metrics.ts'
 import { SdsMetrics } from './sds-metrics.ts'
-import { StoreMetrics } from './store-metrics.ts'
-import { TrustMetrics } from './trust-metrics.ts'
 
 /** The metrics of one agent, in a registry of their own. */
 export class Metrics implements Disposable {
   readonly #registry = new Registry()
   readonly #ca = new CaMetrics(this.#registry)
-  readonly #store = new StoreMetrics(this.#registry)
-  readonly #trust = new TrustMetrics(this.#registry)
   readonly #eventLoop = new EventLoopDelay()
   readonly sds = new SdsMetrics(this.#registry)
   readonly plugins = new PluginCounters(this.#registry)
   readonly #looks: ((turns: LoopTurns) => Promise<void>)[] = []
-  readonly reloads = new ReloadMetrics(this.#registry)
 
   constructor() {
     this.add(this.#eventLoop.metrics())
@@ -37,8 +31,6 @@ export class Metrics implements Disposable {
   /** Counts one entry of the ledger. */
   record(name: string, entry: LedgerEntry): void {
     this.#ca.record(name, entry)
-    this.#store.record(entry.event)
-    this.#trust.record(name, entry.event)
     this.sds.record(entry.event)
   }
 

@@ -1,21 +1,33 @@
 /** Keeps the certificate, key and roots of one identity in a directory, for programs that read files. */
-import { after, backoff, type Clock, type SecretManager, type SpiffeId, scrub, type WatchedFiles } from '@livery/core'
+import {
+  after,
+  backoff,
+  type Clock,
+  type SecretManager,
+  type Semaphore,
+  type SpiffeId,
+  scrub,
+  type WatchedFiles,
+} from '@livery/core'
 import type { OutputSetting } from '../config/output-schema.ts'
+import type { Logger } from '../observe/logger.ts'
 import { reloadProgram } from './program-reload.ts'
 import { SetDirectory, type SetFile } from './set-directory.ts'
 
-interface IdentityOutputParts {
-  readonly identity: SpiffeId
-  readonly setting: OutputSetting
+export interface OutputsParts {
   readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>
   readonly clock: Clock
+  readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
+}
+
+interface IdentityOutputParts extends OutputsParts {
+  readonly identity: SpiffeId
+  readonly setting: OutputSetting
   readonly watched: WatchedFiles
   /** How many outputs are written at once. */
-  run(task: () => Promise<void>): Promise<void>
-  /** The files are those of the certificate that is served now. */
-  onWritten(): void
-  /** `message` says what failed and why. Reported again only if it differs. */
-  onFailure(message: string): void
+  readonly writes: Semaphore
+  /** How many times a set was written, and how many times that failed; a failure counts again only if it differs. */
+  readonly counts: { written: number; failures: number }
 }
 
 const NAMES = { key: 'key.pem', chain: 'cert-chain.pem', roots: 'root-cert.pem', bundle: 'bundle.pem' } as const
@@ -86,7 +98,7 @@ export class IdentityOutput implements Disposable {
     this.#timer?.[Symbol.dispose]()
     let isDone = false
     while (!isDone && !this.#isDisposed) {
-      await this.#parts.run(() => this.#writeAndReload())
+      await this.#parts.writes.run(() => this.#writeAndReload())
       isDone = !this.#isStale || this.#failures > 0 || !this.#isWhole()
     }
     this.#isWorking = false
@@ -121,7 +133,9 @@ export class IdentityOutput implements Disposable {
     }
     this.#writtenAt = this.#parts.clock.now()
     this.#needsReload = true
-    this.#parts.onWritten()
+    const { identity, setting, logger, counts } = this.#parts
+    counts.written++
+    logger.info({ resource: identity, directory: setting.directory }, `written to ${setting.directory}`)
     this.#cleanLater()
   }
 
@@ -148,9 +162,13 @@ export class IdentityOutput implements Disposable {
   }
 
   #onFailure(reason: string): void {
-    const { setting, onFailure } = this.#parts
+    const { identity, setting, logger, counts } = this.#parts
+    const { directory } = setting
     if (this.#isDisposed) return
-    if (reason !== this.#lastFailure) onFailure(`the files in ${setting.directory} are not up to date: ${reason}`)
+    if (reason !== this.#lastFailure) {
+      counts.failures++
+      logger.error({ resource: identity, directory }, `the files in ${directory} are not up to date: ${reason}`)
+    }
     this.#lastFailure = reason
     this.#workAfter(backoff(++this.#failures, RETRY), () => void this.#work())
   }

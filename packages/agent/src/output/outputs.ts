@@ -1,31 +1,24 @@
 /** The directories to which certificates are written, one per identity that the configuration gives one. */
 import { isDeepStrictEqual } from 'node:util'
-import { type Clock, type SecretManager, Semaphore, WatchedFiles } from '@livery/core'
+import { Semaphore, WatchedFiles } from '@livery/core'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { OutputSetting } from '../config/output-schema.ts'
-import type { Logger } from '../observe/logger.ts'
-import { IdentityOutput } from './identity-output.ts'
+import { IdentityOutput, type OutputsParts } from './identity-output.ts'
 
 /** Each write is four or five fsyncs. */
 const WRITES_AT_ONCE = 4
 
-interface OutputsParts {
-  readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>
-  readonly clock: Clock
-  readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
-}
-
 type Given = Pick<ConfiguredIdentity, 'id' | 'output'>
 
 export class Outputs implements Disposable {
+  /** How many times a set was written, and how many times that failed. */
+  readonly counts = { written: 0, failures: 0 }
   readonly #parts: OutputsParts
   readonly #watched: WatchedFiles
   readonly #writes = new Semaphore(WRITES_AT_ONCE)
   readonly #outputs = new Map<string, { readonly setting: OutputSetting; readonly output: IdentityOutput }>()
   #followed: readonly Given[] = []
   #isReleased = false
-  #written = 0
-  #failures = 0
 
   constructor(parts: OutputsParts) {
     const { clock, logger } = parts
@@ -34,11 +27,6 @@ export class Outputs implements Disposable {
       clock,
       onError: err => logger.warn({ err }, 'cannot watch the output directories: they are looked at every 60 s'),
     })
-  }
-
-  /** How many times a set was written, and how many times that failed. */
-  get counts(): { readonly written: number; readonly failures: number } {
-    return { written: this.#written, failures: this.#failures }
   }
 
   /** Writes for these identities from now on, or from `reclaim` on; for one with the same output as before nothing changes. */
@@ -68,28 +56,24 @@ export class Outputs implements Disposable {
     this.follow(this.#followed)
   }
 
+  leave(): void {
+    this[Symbol.dispose]()
+  }
+
   [Symbol.dispose](): void {
     this.release()
     this.#watched[Symbol.dispose]()
   }
 
   #open(identity: ConfiguredIdentity['id'], setting: OutputSetting): IdentityOutput {
-    const { secrets, clock, logger } = this.#parts
+    const { counts } = this
     return new IdentityOutput({
+      ...this.#parts,
       identity,
       setting,
-      secrets,
-      clock,
+      counts,
       watched: this.#watched,
-      run: task => this.#writes.run(task),
-      onWritten: () => {
-        this.#written++
-        logger.info({ resource: identity, directory: setting.directory }, `written to ${setting.directory}`)
-      },
-      onFailure: message => {
-        this.#failures++
-        logger.error({ resource: identity, directory: setting.directory }, message)
-      },
+      writes: this.#writes,
     })
   }
 }

@@ -1,5 +1,6 @@
 /** The overview of the page: what is about to break. One look at every identity, with turns for other work in between. */
 import type { IdentityEntry } from '@livery/core'
+import type { AdminSource } from '../admin/admin-source.ts'
 import { Diagnosis, lookAtAll, momentOf } from '../diagnosis/diagnosis.ts'
 import type { Rejection } from '../diagnosis/facts.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
@@ -8,7 +9,6 @@ import { IdentitySummary } from '../observe/identity-summary.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
-import type { PageSource } from './page-source.ts'
 import { problemRow } from './problem-row.ts'
 import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket, PageStore } from './state.ts'
 
@@ -17,7 +17,7 @@ const MIB = 1024 * 1024
 
 /** `onEntry` is called with each identity, as it is when its turn comes. */
 export async function composeOverview(
-  source: PageSource,
+  source: AdminSource,
   rejections: readonly Rejection[],
   turns: LoopTurns,
   onEntry: (entry: IdentityEntry) => void,
@@ -87,7 +87,7 @@ function countsOf({ states }: IdentitySummary): PageOverview['counts'] {
   }
 }
 
-function socketRows(source: PageSource): readonly PageSocket[] {
+function socketRows(source: AdminSource): readonly PageSocket[] {
   return (source.sds?.()?.sockets() ?? []).map(({ path, state, reason, connections, streams }) => ({
     path,
     state,
@@ -97,7 +97,7 @@ function socketRows(source: PageSource): readonly PageSocket[] {
   }))
 }
 
-async function busiestCallers(source: PageSource, turns: LoopTurns) {
+async function busiestCallers(source: AdminSource, turns: LoopTurns) {
   const busiest = new Lowest<PageCaller>(MAX_CALLERS)
   for (const { key, connections, streams, names } of source.sds?.()?.callers() ?? []) {
     busiest.offer(-connections, { caller: key, connections, streams, names })
@@ -107,7 +107,7 @@ async function busiestCallers(source: PageSource, turns: LoopTurns) {
   return { callers, moreCallers: busiest.count - callers.length }
 }
 
-function caRow(source: PageSource, summary: IdentitySummary, newest: NewestFailure): PageCA {
+function caRow(source: AdminSource, summary: IdentitySummary, newest: NewestFailure): PageCA {
   const { queued, inFlight, window, pause } = source.schedule()
   const { error } = newest
   const { caClockAhead, lastIssuedAt } = summary
@@ -123,7 +123,7 @@ function caRow(source: PageSource, summary: IdentitySummary, newest: NewestFailu
   }
 }
 
-function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<PageSource['store']>>): PageStore {
+function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<AdminSource['store']>>): PageStore {
   return { directory, unwritten, ...(failure !== undefined && { failure }) }
 }
 

@@ -1,21 +1,14 @@
 /** The events of the page: to each listener the newest state, as fast as it reads. Nothing is done while nobody listens. */
 import { after, type IdentityEntry, Semaphore, sleep } from '@livery/core'
+import type { AdminSource } from '../admin/admin-source.ts'
+import type { FeedClient } from '../admin/answer.ts'
 import { momentOf } from '../diagnosis/diagnosis.ts'
 import type { Moment } from '../diagnosis/identity-verdict.ts'
 import { LoopTurns } from '../observe/loop-turns.ts'
 import { SharedWork } from '../observe/shared-work.ts'
 import { identityRow, rowSignature } from './identity-row.ts'
-import type { PageSource } from './page-source.ts'
 import { composeSections, SECTIONS, type SectionTexts } from './sections.ts'
 import type { PageHello } from './state.ts'
-
-/** A client that gets an answer without end. */
-export interface FeedClient {
-  /** Resolves when its socket has taken all of it. Rejects with the reason of `gone`. */
-  write(text: string): Promise<void>
-  /** Aborted when it has left. */
-  readonly gone: AbortSignal
-}
 
 /** In one message, whichever comes first: it is all that a listener which does not read has unsent. */
 const MAX_ROWS = 200
@@ -30,7 +23,7 @@ const HEARTBEAT_MS = 15_000
 const MAX_WAITING = 64
 
 export class PageFeed {
-  readonly #source: PageSource
+  readonly #source: AdminSource
   readonly #sections: SharedWork<SectionTexts>
   readonly #listeners = new Set<Listener>()
   /** The last row of each identity that a listener has, by {@link rowSignature}; empty while nobody listens. */
@@ -41,7 +34,7 @@ export class PageFeed {
   #latest: SectionTexts | undefined
   #listening: Disposable | undefined
 
-  constructor(source: PageSource) {
+  constructor(source: AdminSource) {
     this.#source = source
     this.#sections = new SharedWork(turns => {
       const moment = momentOf(source)

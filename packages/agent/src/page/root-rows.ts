@@ -1,9 +1,9 @@
 /** The roots of the page, with the phase of their rotation. */
 import { oneLine, type RotationStatus } from '@livery/core'
-import type { PageSource } from './page-source.ts'
+import type { AdminSource } from '../admin/admin-source.ts'
 import type { PageRoot, PageRoots } from './state.ts'
 
-export function composeRoots(source: Pick<PageSource, 'bundles' | 'rotations'>): PageRoots {
+export function composeRoots(source: Pick<AdminSource, 'bundles' | 'rotations'>): PageRoots {
   const anchors = source.bundles().flatMap(({ roots }) => roots)
   const subjects = new Map(anchors.map(({ fingerprint, certificate }) => [fingerprint, certificate.subject ?? '']))
   return {

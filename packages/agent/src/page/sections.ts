@@ -1,11 +1,11 @@
 /** The sections of the page as JSON: overview, streams, roots. */
 import type { IdentityEntry } from '@livery/core'
+import type { AdminSource } from '../admin/admin-source.ts'
+import { composeStreams, rejectionsOf } from '../admin/stream-rows.ts'
 import type { LoopTurns } from '../observe/loop-turns.ts'
 import { composeOverview } from './overview.ts'
-import type { PageSource } from './page-source.ts'
 import { composeRoots } from './root-rows.ts'
 import type { PageSections } from './state.ts'
-import { composeStreams, rejectionsOf } from './stream-rows.ts'
 
 export const SECTIONS = ['overview', 'streams', 'roots'] as const satisfies (keyof PageSections)[]
 
@@ -13,7 +13,7 @@ export type SectionTexts = Readonly<Record<(typeof SECTIONS)[number], string>>
 
 /** `onEntry` is called with each identity, as it is when its turn comes. */
 export async function composeSections(
-  source: PageSource,
+  source: AdminSource,
   turns: LoopTurns,
   onEntry: (entry: IdentityEntry) => void,
 ): Promise<SectionTexts> {

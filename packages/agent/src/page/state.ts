@@ -1,6 +1,7 @@
 /** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
 
 import type { Problem, Severity } from '../diagnosis/problem.ts'
+import type { PageStreams } from '../observe/stream-facts.ts'
 
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
@@ -176,42 +177,6 @@ export interface PageStore {
   readonly unwritten: number
   /** Why the newest try failed, such as `ENOSPC, no space left on device`; absent while none has to be repeated. */
   readonly failure?: string
-}
-
-export interface PageStreams {
-  readonly total: number
-  /** At most 500: those that rejected something first, then those that are behind or have not answered. */
-  readonly shown: readonly PageStream[]
-}
-
-/** Which stream it is, and whose; `/streams` has the same. */
-export interface StreamFacts {
-  /** Counted from 1 in this process. */
-  readonly id: number
-  readonly method: string
-  /** The path of its socket. */
-  readonly socket: string
-  /** The caller, where it is known. */
-  readonly pid?: number
-  readonly uid?: number
-  /** Such as `pod 1234`, on a socket that identifies its callers. */
-  readonly subject?: string
-  /** Its namespace and name, where the subject is a pod that is known. */
-  readonly pod?: string
-  /** The peer's node id, escaped; empty of the Workload API. */
-  readonly node: string
-  /** How many names it has. */
-  readonly names: number
-}
-
-export interface PageStream extends StreamFacts {
-  readonly since: number
-  /** Of its first 100 names: those that were refused or are unknown. */
-  readonly refused: number
-  /** Of its first 100 names: those of which it was not sent the newest version, or has not answered. */
-  readonly pending: number
-  /** Of its first 100 names: those whose newest version it rejected, at most 3; `/explain` of the name has the reason. */
-  readonly rejected: readonly string[]
 }
 
 export interface PageRoots {

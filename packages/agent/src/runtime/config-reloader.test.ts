@@ -6,8 +6,6 @@ import { FakeClock } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
-import { Registry } from '../observe/prometheus.ts'
-import { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigReloader } from './config-reloader.ts'
 
 const directory = temporaryFolder({ after })
@@ -24,9 +22,8 @@ test('an agent that closes aborts the load of a configuration, and does not coun
   const started = await loaded()
   await using sink = await createLogger({ level: 'fatal', format: 'json' })
   const loading = Promise.withResolvers<AbortSignal>()
-  const registry = new Registry()
   const reloader = new ConfigReloader({
-    started: { ...started, file: undefined },
+    lastRead: { loaded: { ...started, file: undefined }, needsRestart: [] },
     load: signal => {
       loading.resolve(signal)
       return new Promise(() => {})
@@ -35,8 +32,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
     clock,
     scopes: sink.scopes,
     log: { write: () => {} },
-    metrics: new ReloadMetrics(registry),
-    onReloaded: () => assert.fail('nothing is in force'),
+    secrets: { retryFailing: () => assert.fail('nothing is in force') },
   })
   const reloading = reloader.reload()
   const signal = await loading.promise
@@ -45,7 +41,7 @@ test('an agent that closes aborts the load of a configuration, and does not coun
   await reloading
   assert.equal(signal.aborted, true)
   // It was not refused.
-  assert.match(await registry.metrics(), /livery_config_reload_total\{result="failure"\} 0/)
+  assert.deepEqual(reloader.counts, { success: 0, failure: 0 })
 })
 
 test('a reload of the same configuration says that it is in force, so that what failed is tried again', async () => {
@@ -63,14 +59,13 @@ test('a reload of the same configuration says that it is in force, so that what 
   }
   let reloads = 0
   await using reloader = new ConfigReloader({
-    started: { ...started, file: undefined },
+    lastRead: { loaded: { ...started, file: undefined }, needsRestart: [] },
     load: () => Promise.resolve(started),
     live: { apply: () => Promise.resolve(same) },
     clock,
     scopes: sink.scopes,
     log: { write: () => {} },
-    metrics: new ReloadMetrics(new Registry()),
-    onReloaded: () => reloads++,
+    secrets: { retryFailing: () => void reloads++ },
   })
   await reloader.reload()
   assert.equal(reloads, 1)

@@ -1,17 +1,15 @@
 /** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
-import { after, type Clock, untilAborted, WatchedFiles } from '@livery/core'
+import { after, type SecretManager, untilAborted, WatchedFiles } from '@livery/core'
 import { changedKeys, withoutLive } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import { configJson } from '../config/print.ts'
 import { settingsSchema } from '../config/schema.ts'
+import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
-import type { LogScopes } from '../observe/log-scopes.ts'
-import type { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
 import { Location, plain } from '../schema/config-tree.ts'
 import { contentDigest } from '../schema/document.ts'
 import { formatLogLevels, LOG_SCOPES, type LogLevels } from '../schema/log-level.ts'
-import type { LiveChanges, LiveConfig } from './live-config.ts'
+import type { LiveChanges, LiveConfig } from '../sds/live-config.ts'
 
 /**
  * How long a file that was written in place has to stay as it is before it is read: its first half can be a configuration,
@@ -19,27 +17,23 @@ import type { LiveChanges, LiveConfig } from './live-config.ts'
  */
 const QUIET_MS = 3_000
 
-interface ConfigReloaderOptions {
-  /** The configuration with which the agent was started. */
-  readonly started: LoadedConfig
+interface ConfigReloaderOptions extends Pick<Basis, 'lastRead' | 'clock' | 'scopes'> {
   /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
   readonly live: Pick<LiveConfig, 'apply'>
-  readonly clock: Clock
-  readonly scopes: LogScopes
   readonly log: Pick<EventLog, 'write'>
-  readonly metrics: ReloadMetrics
-  /** Called when a configuration is in force, the same one too. */
-  readonly onReloaded: () => void
+  /** What failed is tried again when a configuration is in force, the same one too. */
+  readonly secrets: Pick<SecretManager, 'retryFailing'>
 }
 
 /** Watches the file, if there is one, until it is disposed. */
 export class ConfigReloader implements AsyncDisposable {
+  /** How many times it was read again, and how many times it could not be used. */
+  readonly counts = { success: 0, failure: 0 }
   readonly #options: ConfigReloaderOptions
   readonly #watched: WatchedFiles | undefined
   readonly #closing = new AbortController()
-  #last: LoadedConfig
-  #needsRestart: readonly string[] = []
+  readonly #started: LoadedConfig
   /** Of what was read last, in force or refused. */
   #digest: string | undefined
   /** While the file is being written: what it held when it was looked at last. */
@@ -47,9 +41,10 @@ export class ConfigReloader implements AsyncDisposable {
   #reloading: Promise<void> = Promise.resolve()
 
   constructor(options: ConfigReloaderOptions) {
-    const { started, clock, scopes } = options
+    const { lastRead, clock, scopes } = options
+    const started = lastRead.loaded
     this.#options = options
-    this.#last = started
+    this.#started = started
     this.#digest = started.digest
     const { file } = started
     if (file === undefined) return
@@ -60,11 +55,6 @@ export class ConfigReloader implements AsyncDisposable {
     this.#watched.add([file], reason => this.#look(file, reason === 'replaced'))
     // It may have changed since it was loaded.
     this.#look(file, false)
-  }
-
-  /** The configuration as it was read last, and which of its keys are not in force. */
-  json(): object {
-    return { ...configJson(this.#last), needsRestart: this.#needsRestart }
   }
 
   /** Never rejects: what cannot be used changes nothing, which is logged and counted. */
@@ -110,7 +100,8 @@ export class ConfigReloader implements AsyncDisposable {
 
   /** `whole`: the digest of the content that is to be read, and no other. */
   async #reload(whole: string | undefined): Promise<void> {
-    const { load, live, scopes, metrics, started, onReloaded } = this.#options
+    const { load, live, scopes, secrets } = this.#options
+    const started = this.#started
     const { signal } = this.#closing
     if (signal.aborted) return
     // Before it is loaded: if it changes in between, the next look finds another digest and loads it again.
@@ -123,28 +114,32 @@ export class ConfigReloader implements AsyncDisposable {
       refuseOtherTrustDomain(started, loaded)
       const changes = await live.apply(loaded.config, signal)
       this.#takeOver(loaded, changes)
-      onReloaded()
-      metrics.count('success')
+      secrets.retryFailing()
+      this.counts.success++
     } catch (error) {
       if (signal.aborted) return
-      metrics.count('failure')
+      this.counts.failure++
       scopes.of('config').error(`not reloaded, the previous configuration stays in force: ${describe(error)}`)
     }
   }
 
   #takeOver(loaded: LoadedConfig, changes: LiveChanges): void {
-    const { started, scopes } = this.#options
+    const { lastRead, scopes } = this.#options
     const logger = scopes.of('config')
-    const before = this.#last
-    this.#last = loaded
-    this.#needsRestart = [
-      ...changedKeys(withoutLive(settingsSchema, plain(started.root)), withoutLive(settingsSchema, plain(loaded.root))),
+    const before = lastRead.loaded
+    const needsRestart = [
+      ...changedKeys(
+        withoutLive(settingsSchema, plain(this.#started.root)),
+        withoutLive(settingsSchema, plain(loaded.root)),
+      ),
       ...changes.needsRestart,
     ]
+    lastRead.loaded = loaded
+    lastRead.needsRestart = needsRestart
     this.#followLevels(before.config.log.level, loaded.config.log.level)
     for (const warning of loaded.warnings) if (!before.warnings.includes(warning)) logger.warn(warning)
-    if (this.#needsRestart.length > 0)
-      logger.warn({ keys: this.#needsRestart }, `needs a restart to take effect: ${this.#needsRestart.join(', ')}`)
+    if (needsRestart.length > 0)
+      logger.warn({ keys: needsRestart }, `needs a restart to take effect: ${needsRestart.join(', ')}`)
     const { needsRestart: _, ...counts } = changes
     logger.info(counts, `reloaded: ${describeChanges(changes)}`)
   }

@@ -11,6 +11,8 @@ export interface KeyFacts {
   readonly default?: Tree | ((surroundings: Surroundings) => Tree)
   /** A change takes effect while the agent runs. */
   readonly live?: true
+  /** The module that reads it, where the agent can do without that module. */
+  readonly module?: string
 }
 
 /** What a default can depend on. */
@@ -32,8 +34,12 @@ export function key<T>(
 }
 
 /** The entry of a mapping that every configuration has: what nobody writes is filled in. */
-export function section<const Entries extends v.ObjectEntries>(meaning: string, entries: Entries) {
-  return key(meaning, object(entries), { default: {} })
+export function section<const Entries extends v.ObjectEntries>(
+  meaning: string,
+  entries: Entries,
+  facts: KeyFacts = {},
+) {
+  return key(meaning, object(entries), { default: {}, ...facts })
 }
 
 /** Makes a written path absolute: relative ones start at `folder`. */

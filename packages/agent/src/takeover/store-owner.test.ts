@@ -51,13 +51,15 @@ class Bench {
           },
         }),
       ),
-      isServing: () => true,
-      releaseStore: () => note('store released'),
-      reclaimSockets: () => note('sockets reclaimed'),
-      reclaim: () => this.#note('reclaimed'),
-      onSucceeded: () => this.#note('succeeded'),
-      stay: () => !this.hasLeft,
-      onSuccessorGone: () => this.#note('gone'),
+      handover: {
+        isServing: () => true,
+        release: () => note('store released'),
+        reclaimSockets: () => note('sockets reclaimed'),
+        reclaim: () => this.#note('reclaimed'),
+        leave: () => this.#note('succeeded'),
+        stay: () => !this.hasLeft,
+        end: () => this.#note('gone'),
+      },
     })
   }
 

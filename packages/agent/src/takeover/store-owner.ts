@@ -4,27 +4,11 @@ import { createInterface } from 'node:readline'
 import { after, type Clock } from '@livery/core'
 import { asSocket, SdsServerError, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
+import type { AgentHandover } from './agent-handover.ts'
 import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
 
-/** The agent, as the steps of a handover change it. */
-interface Handover {
-  /** Before and after that there is nothing to hand over. */
-  isServing(): boolean
-  /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
-  releaseStore(): Promise<void>
-  /** The successor does not serve: this agent listens on its sockets, also where the successor has replaced them. */
-  reclaimSockets(): Promise<void>
-  /** The successor is gone: the store and the output directories are this agent's again. */
-  reclaim(): void
-  /** The successor serves: this agent drains. */
-  onSucceeded(): void
-  /** Keeps this agent from ending when it has drained; `false` once it has: nothing can be taken back any more. */
-  stay(): boolean
-  /** The successor ended after this agent had left. */
-  onSuccessorGone(): void
-}
-
-interface StoreOwnerOptions extends Handover {
+interface StoreOwnerOptions {
+  readonly handover: Pick<AgentHandover, keyof AgentHandover>
   /** The directory of the store. */
   readonly directory: string
   /** Whether the previous owner, if one is left, has released the store to this agent. */
@@ -71,7 +55,7 @@ export class StoreOwner implements AsyncDisposable {
     this.#isEnding = true
     this.#reclaiming?.[Symbol.dispose]()
     this.#successor?.keep()
-    await this.#options.releaseStore()
+    await this.#options.handover.release()
     await this.#file?.close()
     this.#successor?.end()
   }
@@ -82,7 +66,7 @@ export class StoreOwner implements AsyncDisposable {
     const succession: Succession = new Succession(socket, {
       ...this.#options,
       begin: () => this.#begin(succession),
-      releaseStore: () => this.#releaseStore(),
+      release: () => this.#release(),
       successorEnded: hasServed => this.#successorEnded(hasServed),
     })
     socket.once('close', () => {
@@ -95,45 +79,45 @@ export class StoreOwner implements AsyncDisposable {
     if (this.#successor === succession) return undefined
     if (this.#successor) return 'another agent is taking over already'
     if (this.#isReleased) return 'it takes back what another agent had'
-    if (this.#isEnding || !this.#options.isServing()) return 'it does not serve yet, or no longer'
+    if (this.#isEnding || !this.#options.handover.isServing()) return 'it does not serve yet, or no longer'
     this.#successor = succession
     return undefined
   }
 
   /** This agent listens until the successor has replaced its socket: a third one must not find the store without an owner. */
-  async #releaseStore(): Promise<void> {
+  async #release(): Promise<void> {
     this.#isReleased = true
-    await this.#options.releaseStore()
+    await this.#options.handover.release()
   }
 
   async #successorEnded(hasServed: boolean): Promise<void> {
     if (this.#isEnding) return
-    const { logger, stay, onSuccessorGone, reclaimSockets } = this.#options
-    if (hasServed && !stay()) {
-      onSuccessorGone()
+    const { logger, handover } = this.#options
+    if (hasServed && !handover.stay()) {
+      handover.end()
       return
     }
     const when = hasServed ? 'while this one drained' : 'before it served'
     logger.error(`the agent that was taking over ended ${when}: this one continues`)
-    if (!hasServed) await reclaimSockets()
+    if (!hasServed) await handover.reclaimSockets()
     await this.#reclaim(hasServed)
   }
 
   /** A successor that hangs keeps the store: it is taken back when that one has ended. */
   async #reclaim(hasServed: boolean): Promise<void> {
-    const { reclaimSockets, reclaim, onSucceeded, logger, clock } = this.#options
+    const { handover, logger, clock } = this.#options
     if (this.#isEnding) return
     try {
       await this.#file?.close()
       this.#file = await listenAt(this.#options, false, socket => this.#serve(socket))
-      if (hasServed) await reclaimSockets()
-      reclaim()
+      if (hasServed) await handover.reclaimSockets()
+      handover.reclaim()
       this.#isReleased = false
       logger.info('all that the other agent was given is taken back')
     } catch (err) {
       // One that has served may have been followed by another agent, which then has the sockets.
       if (hasServed && err instanceof StoreOwnedError) {
-        onSucceeded()
+        handover.leave()
         return
       }
       logger.error({ err }, 'not all could be taken back from the agent that was taking over')
@@ -176,7 +160,8 @@ async function listenAt(
   }
 }
 
-interface SuccessionOptions extends Pick<StoreOwnerOptions, 'releaseStore' | 'onSucceeded' | 'clock' | 'logger'> {
+interface SuccessionOptions extends Pick<StoreOwnerOptions, 'handover' | 'clock' | 'logger'> {
+  release(): Promise<void>
   /** Why the handover cannot begin, or continue. */
   begin(): string | undefined
   /** The successor ended after its first step. */
@@ -242,7 +227,7 @@ class Succession {
 
   async #take(step: Step): Promise<void> {
     if (this.#socket.destroyed) return
-    const { logger, begin, releaseStore, onSucceeded } = this.#options
+    const { logger, begin, release, handover } = this.#options
     const reason = begin()
     if (reason !== undefined) {
       this.#refuse(reason)
@@ -252,10 +237,10 @@ class Succession {
     this.#reached = step
     if (step === 'store') {
       logger.info('another agent takes over: it gets the store, and the sockets when it is ready')
-      await releaseStore()
+      await release()
     } else {
       this.#late[Symbol.dispose]()
-      onSucceeded()
+      handover.leave()
     }
     answer(this.#socket, { done: step })
   }

@@ -6,24 +6,20 @@ import type { Logger } from '../observe/logger.ts'
 import { isPem } from '../schema/values.ts'
 import { BundleEndpoint } from './bundle-endpoint.ts'
 
-interface RootSourcesOptions {
-  readonly clock: Clock
-  readonly logger: Logger
-}
-
 /** How long one poll of an endpoint may take. */
 const TIMEOUT_MS = 30_000
 
 /** Gives the same source for the same setting, so that a reload touches only what has changed. */
 export class RootSources implements Disposable {
-  readonly #options: RootSourcesOptions
+  readonly #clock: Clock
+  readonly #logger: Logger
   readonly #watched: WatchedFiles
   #sources: ReadonlyMap<string, RootSource> = new Map()
   #crls: readonly RootSource[] = []
 
-  constructor(options: RootSourcesOptions) {
-    const { clock, logger } = options
-    this.#options = options
+  constructor(clock: Clock, logger: Logger) {
+    this.#clock = clock
+    this.#logger = logger
     this.#watched = new WatchedFiles({
       clock,
       onError: err => logger.warn({ err }, 'files with roots cannot be watched: they are looked at once a minute'),
@@ -72,11 +68,11 @@ export class RootSources implements Disposable {
   async #federated(trustDomain: string, from: Federated): Promise<RootSource> {
     if (from.url === undefined) return await this.#file(from.file, trustDomain)
     const { url, rootCert } = from
-    const { clock, logger } = this.#options
+    const clock = this.#clock
     // Most agents ask no endpoint: they load no HTTP client.
     const { HttpsJson } = await import('@livery/ca-plugins/support')
     const { connectionTls } = await import('@livery/ca-plugins/connection')
-    const tls = rootCert === undefined ? undefined : connectionTls({ rootCert, log: logger })
+    const tls = rootCert === undefined ? undefined : connectionTls({ rootCert, log: this.#logger })
     const connect = (address: string) => new HttpsJson({ address, tls, clock, timeoutMs: TIMEOUT_MS })
     return new BundleEndpoint({ trustDomain, url, clock, connect })
   }

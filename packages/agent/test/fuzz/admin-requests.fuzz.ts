@@ -4,6 +4,7 @@ import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
 import { AdminServer } from '../../src/admin/admin-server.ts'
+import { pageRoutes } from '../../src/page/page-answers.ts'
 import { getRequest, openSocket, readAll } from '../admin-socket.ts'
 import { adminSource } from '../admin-source.ts'
 
@@ -22,6 +23,7 @@ const source = adminSource({ secrets, clock, keyGenerator })
 let failure: unknown
 const server = await AdminServer.listen({
   routes: 'admin',
+  makeRoutes: pageRoutes,
   address: { host: '127.0.0.1', port: 0 },
   source,
   onError: error => {

@@ -1,13 +1,7 @@
 /** The agent's state as the page has it: what came at the start of the link, kept up to date by each change. */
 import { batch, computed, signal } from '@preact/signals'
-import type {
-  PageChange,
-  PageHello,
-  PageIdentity,
-  PageOverview,
-  PageRoots,
-  PageStreams,
-} from '../../../agent/src/page/state.ts'
+import type { PageStreams } from '../../../agent/src/observe/stream-facts.ts'
+import type { PageChange, PageHello, PageIdentity, PageOverview, PageRoots } from '../../../agent/src/page/state.ts'
 
 export const agent = signal<PageHello | undefined>(undefined)
 export const identities = signal<ReadonlyMap<string, PageIdentity>>(new Map())

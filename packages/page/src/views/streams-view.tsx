@@ -1,8 +1,8 @@
 /** The streams of clients: who has how many names, who is behind, who rejects what. */
 
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
-import { clientOf } from '../../../agent/src/page/client-of.ts'
-import type { PageStream } from '../../../agent/src/page/state.ts'
+import type { PageStream } from '../../../agent/src/observe/stream-facts.ts'
+import { clientOf } from '../../../agent/src/observe/stream-facts.ts'
 import { now, streams } from '../live/agent-state.ts'
 import { Panel } from '../navigation/panel.tsx'
 import { opened } from '../navigation/view.ts'

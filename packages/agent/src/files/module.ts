@@ -1,0 +1,47 @@
+/** The module `files`: secrets that callers name by their files, and certificates in well-known folders. */
+import { type CAClient, FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern } from '@livery/core'
+import { nativeCertificateVerifier } from '@livery/native-keygen'
+import type { Config } from '../config/load.ts'
+import type { Basis } from '../life/basis.ts'
+import { withWellKnownFiles } from './well-known-files.ts'
+
+export const files = {
+  name: 'files',
+  async open(made: Basis & { readonly ca: CAClient }) {
+    const ca = await withWellKnownFiles(made)
+    const files = made.life.parts.use(openFileSecrets(made))
+    made.reloads.subscribe(config => files.useFolders(allowedFolders(config)))
+    return { ca, files }
+  },
+}
+
+function openFileSecrets({ config, clock, vault, scopes, events }: Basis): FileSecrets {
+  const { expired } = config.files
+  return new FileSecrets({
+    clock,
+    vault,
+    ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
+    folders: allowedFolders(config),
+    expired,
+    onWatchError: err =>
+      scopes
+        .of('files')
+        .warn(
+          { err },
+          `cannot watch the files that are named: they are looked at every ${FILE_DEFAULTS.pollMs / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances`,
+        ),
+    report: (name, event) => events.emit({ name, time: clock.now(), event }),
+  })
+}
+
+/** `files.allow`, or the well-known folders and those that the rules of the sockets name. */
+function allowedFolders({ files, sockets, identities }: Config): readonly string[] {
+  if (files.allow) return files.allow
+  const rules = [
+    ...sockets.flatMap(({ allow, callers = [] }) => [...allow, ...callers.flatMap(caller => caller.allow ?? [])]),
+    ...identities.flatMap(({ socket }) => socket?.allow ?? []),
+  ]
+  const patterns = [...new Set(rules)].filter(isFileName).map(parseFilePattern)
+  const named = patterns.flatMap(pattern => (typeof pattern === 'string' ? [] : foldersOf(pattern)))
+  return [...new Set([...files.wellKnown, ...named])]
+}

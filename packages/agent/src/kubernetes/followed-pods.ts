@@ -1,0 +1,113 @@
+/** The pods of this node, from the API server to the identities that are held for them. */
+import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
+import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core'
+import { parseIdentityTemplate } from '../config/identity-template.ts'
+import type { KubernetesSetting } from '../config/kubernetes-schema.ts'
+import type { PodsStatus } from '../diagnosis/facts.ts'
+import type { Basis } from '../life/basis.ts'
+import type { EventLog } from '../observe/event-log.ts'
+import { pluginLog } from '../observe/plugin-log.ts'
+import { identifyPods } from './identify-pods.ts'
+import { NodePods } from './node-pods.ts'
+import type { PodChange } from './pod.ts'
+import { type PodCallers, podNameOf } from './pod-callers.ts'
+import { type IdentityHolder, PodIdentities } from './pod-identities.ts'
+import { PodTokens } from './pod-tokens.ts'
+import { PodWatcher, type WatchState } from './pod-watcher.ts'
+import { PodsApi } from './pods-api.ts'
+
+/** How long an agent that takes over waits for the pods before it serves without them. */
+const PATIENCE_MS = 30_000
+const STATES = ['unknown', 'watching', 'away'] as const
+const REMEDY = 'Remove the section kubernetes, or run it in a pod'
+
+export class FollowedPods implements AsyncDisposable {
+  /** Of the pods that are listed. */
+  readonly tokens: WorkloadTokens
+  /** `undefined` where no socket identifies pods and this machine does not let the agent. */
+  readonly callers: PodCallers | undefined
+  readonly #clock: Clock
+  readonly #log: EventLog
+  readonly #stack = new AsyncDisposableStack()
+  readonly #pods: NodePods
+  readonly #watcher: PodWatcher
+  #identities: PodIdentities | undefined
+
+  /** Begins to list. Throws an `Error` outside of a pod. */
+  constructor(setting: KubernetesSetting, { config, clock, log, metrics, scopes, events }: Basis) {
+    const { nodeName, identity, selector, namespaces } = setting
+    const { trustDomain } = config
+    this.#clock = clock
+    this.#log = log
+    const template = parseIdentityTemplate(identity, trustDomain)
+    if ('problem' in template) throw new TypeError(`Cannot use kubernetes.identity: it ${template.problem}`)
+    this.#pods = new NodePods({
+      nodeName,
+      rules: { trustDomain, template, selector, namespaces },
+      onProblem: ({ pod, reason }) => log.write({ kind: 'pod-refused', pod, message: reason }),
+    })
+    const callers = identifyPods(config, this.#pods)
+    this.callers = callers && this.#stack.use(callers)
+    const connection = this.#stack.use(
+      new ApiConnection({ login: new PodLogin({ remedy: REMEDY }), clock, credentials: undefined }),
+    )
+    const tokens = new PodTokens({ clock, log: pluginLog(scopes.of('kubernetes'), 'kubernetes') })
+    this.tokens = tokens
+    this.#stack.use(tokens.follow({ pods: this.#pods, connection }))
+    events.subscribe(({ name, event }) => {
+      if (event.kind === 'ca-error' && event.code === 'unauthenticated' && isSpiffeId(name)) tokens.refused(name)
+    })
+    this.#stack.use(this.#pods.changes.subscribe(change => this.#onChange(change)))
+    this.#watcher = this.#stack.use(
+      new PodWatcher({
+        api: new PodsApi({ connection, clock, nodeName }),
+        pods: this.#pods,
+        clock,
+        onState: state => this.#onState(state),
+      }),
+    )
+    metrics.add([
+      {
+        name: 'livery_pods_watch_state',
+        help: '1 for the state of the watch at the API server: unknown (no list has come), watching, away (no answer).',
+        labels: ['state'],
+        read: () => STATES.map(state => [this.#watcher.state.kind === state ? 1 : 0, state] as const),
+      },
+    ])
+  }
+
+  /** See {@link podNameOf}. */
+  nameOf(subject: string): string | undefined {
+    return podNameOf(subject, this.#pods)
+  }
+
+  /** Has the identities of the pods held until the result is disposed, or this is. */
+  follow(holder: IdentityHolder): Disposable {
+    this.#identities = this.#stack.use(new PodIdentities({ pods: this.#pods, clock: this.#clock, ...holder }))
+    return this.#identities
+  }
+
+  /** Resolves when the identities of the pods that were listed first are held, after 30 s in any case. */
+  async listed(): Promise<void> {
+    await Promise.race([this.#identities?.listed, sleep(this.#clock, PATIENCE_MS)])
+  }
+
+  status(): PodsStatus {
+    const { state } = this.#watcher
+    if (state.kind === 'watching') return { known: true, problem: undefined }
+    return { known: state.kind === 'away', problem: state.error }
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#stack.disposeAsync()
+  }
+
+  #onChange({ kind, pod: { uid, namespace, name, identity } }: PodChange): void {
+    this.#log.write({ kind: `pod-${kind}`, pod: `${namespace}/${name}`, podUid: uid, identity })
+  }
+
+  #onState(state: WatchState): void {
+    if (state.kind === 'watching') this.#log.write({ kind: 'pods-known', ...this.#pods.counts })
+    else this.#log.write({ kind: state.kind === 'away' ? 'pods-away' : 'pods-unknown', message: state.error })
+  }
+}

@@ -1,0 +1,74 @@
+/** The identities of pods, by a table of pods as the API server describes them. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { FakeClock } from '@livery/core/testing'
+import { podResource } from '../../test/pod-api-server.ts'
+import { podTable } from '../../test/watched-pods.ts'
+import { IdentityUnion } from '../secrets/identity-union.ts'
+import { PodIdentities } from './pod-identities.ts'
+
+const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
+
+function start(t: TestContext) {
+  const clock = new FakeClock(0)
+  const { pods } = podTable()
+  const held = new Set<string>()
+  const counts = { changes: 0, reviews: 0 }
+  const union = new IdentityUnion({ add: id => void held.add(id), remove: id => void held.delete(id) })
+  const identities = new PodIdentities({
+    pods,
+    clock,
+    union: {
+      replace(source, named) {
+        counts.changes++
+        return union.replace(source, named)
+      },
+    },
+    secrets: { retry: () => {} },
+    sds: { review: () => void counts.reviews++ },
+  })
+  t.after(() => identities[Symbol.dispose]())
+  return { clock, pods, held, counts, union, identities }
+}
+
+test('pods of one account share an identity, which is held until the last of them is gone', async t => {
+  const { clock, pods, held } = start(t)
+  const [first, second, api] = (['web', 'web', 'api'] as const).map((serviceAccount, index) =>
+    podResource({ name: `p-${index}`, serviceAccount }),
+  )
+  pods.replace([first, second, api].map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.deepEqual([...held].sort(), [API, WEB])
+  pods.delete(first)
+  await clock.advance(100)
+  assert.deepEqual([...held].sort(), [API, WEB])
+  pods.delete(second)
+  await clock.advance(100)
+  assert.deepEqual([...held], [API])
+})
+
+test('before the first list nothing is removed, since a missing pod means nothing', async t => {
+  const { clock, pods, held, union } = start(t)
+  union.replace('kubernetes', new Map([[WEB, {}]]))
+  await clock.advance(1_000)
+  assert.deepEqual([...held], [WEB])
+  pods.replace([])
+  pods.put(podResource({ name: 'api', serviceAccount: 'api' }))
+  await clock.advance(100)
+  assert.deepEqual([...held], [API])
+})
+
+test('five hundred pods that come together are one change, and sockets look at their callers again', async t => {
+  const { clock, pods, counts, identities } = start(t)
+  pods.replace([])
+  await clock.advance(100)
+  const before = { ...counts }
+  const all = Array.from({ length: 500 }, (_, index) =>
+    podResource({ name: `p-${index}`, serviceAccount: `sa-${index % 50}` }),
+  )
+  for (const pod of all) pods.put(pod)
+  await clock.advance(100)
+  assert.deepEqual(counts, { changes: before.changes + 1, reviews: before.reviews + 1 })
+  await identities.listed
+})

@@ -1,0 +1,37 @@
+/** Prepares the process: no core files, a vault for keys, warnings of what it lacks. */
+import type { Clock, KeyVault } from '@livery/core'
+import { createKeyVault, disableCoreDumps, nativeCertificateVerifier } from '@livery/native-keygen'
+import type { Logger } from '../observe/logger.ts'
+
+export function keepOutOfCoreFiles(logger: Logger): void {
+  try {
+    disableCoreDumps?.()
+  } catch (err) {
+    logger.warn({ err }, 'a core file of this process would hold private keys: the kernel refused to turn them off')
+  }
+}
+
+export function chooseKeyVault(logger: Logger): KeyVault {
+  const { vault, reason } = createKeyVault()
+  if (reason !== undefined) logger.warn(`${reason}.`)
+  return vault
+}
+
+/** What is missing without the addon, whose judge of certificates is Envoy's own library; `undefined` with it. */
+export const LESS_STRICT =
+  nativeCertificateVerifier === undefined
+    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nobody looks at path lengths, name constraints and critical extensions'
+    : undefined
+
+export function warnOfLessStrictPaths(logger: Logger): void {
+  if (LESS_STRICT !== undefined) logger.warn(`${LESS_STRICT}; build it with "npm run native"`)
+}
+
+/** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */
+export function warnOfUnsetClock(clock: Clock, logger: Logger): void {
+  const now = clock.now()
+  if (now < Date.UTC(2025, 0, 1))
+    logger.warn(
+      `the clock says ${new Date(now).toISOString()}: no certificate is valid until it is set, and none is served`,
+    )
+}

@@ -1,0 +1,12 @@
+/** The log that a plugin gets: its lines carry its name, and no secret. */
+import { type PluginLog, scrub } from '@livery/core'
+import type { Logger } from './logger.ts'
+
+export function pluginLog(logger: Logger, plugin: string): PluginLog {
+  return {
+    debug: message => logger.debug({ plugin }, scrub(message)),
+    info: message => logger.info({ plugin }, scrub(message)),
+    warn: message => logger.warn({ plugin }, scrub(message)),
+    error: message => logger.error({ plugin }, scrub(message)),
+  }
+}

@@ -1,0 +1,73 @@
+/** Holds each identity that at least one source names: those of the configuration's list, and those of pods. */
+import type { SecretManager, SpiffeId } from '@livery/core'
+import type { Config } from '../config/load.ts'
+
+export interface HeldIdentity {
+  /** The file with the token for its requests. Default: that of the CA. */
+  readonly tokenFile?: string | undefined
+}
+
+export type HeldIdentities = ReadonlyMap<SpiffeId, HeldIdentity>
+
+/** The configuration's list as a source of identities. */
+export function configuredIdentities({ identities }: Pick<Config, 'identities'>): HeldIdentities {
+  return new Map(identities.map(({ id, tokenFile }) => [id, { tokenFile }]))
+}
+
+/** The sources by rank: where two name a token file for one identity, that of the first is used. */
+const SOURCES = ['configuration', 'kubernetes'] as const
+type SourceName = (typeof SOURCES)[number]
+
+/** The identities that are held now and were not before, and the reverse. */
+interface UnionChanges {
+  readonly added: readonly SpiffeId[]
+  readonly removed: readonly SpiffeId[]
+}
+
+export class IdentityUnion {
+  readonly #secrets: Pick<SecretManager, 'add' | 'remove'>
+  readonly #named = new Map<SourceName, HeldIdentities>()
+
+  constructor(secrets: Pick<SecretManager, 'add' | 'remove'>) {
+    this.#secrets = secrets
+  }
+
+  /**
+   * Makes `identities` all that `source` names: the manager starts to hold, or holds with another token file, what the
+   * sources name together, and lets go of an identity once no source names it.
+   */
+  replace(source: SourceName, identities: HeldIdentities): UnionChanges {
+    const before = this.#named.get(source) ?? new Map<SpiffeId, HeldIdentity>()
+    const wasHeld = new Map<SpiffeId, HeldIdentity | undefined>()
+    for (const named of [before, identities]) for (const id of named.keys()) wasHeld.set(id, this.#find(id))
+    this.#named.set(source, identities)
+    const added: SpiffeId[] = []
+    const removed: SpiffeId[] = []
+    for (const [id, was] of wasHeld) if (!this.#find(id)) (was ? removed : []).push(id)
+    for (const id of removed) this.#secrets.remove(id)
+    for (const [id, was] of wasHeld) {
+      const now = this.#find(id)
+      if (!now || (was && was.tokenFile === now.tokenFile)) continue
+      const { tokenFile } = now
+      this.#secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+      if (!was) added.push(id)
+    }
+    return { added, removed }
+  }
+
+  /** Whether another source than `source` names it. */
+  isHeldBeside(source: SourceName, id: SpiffeId): boolean {
+    return SOURCES.some(other => other !== source && this.#named.get(other)?.has(id))
+  }
+
+  /** How an identity is held: by a source with a token file, if there is one. */
+  #find(id: SpiffeId): HeldIdentity | undefined {
+    let found: HeldIdentity | undefined
+    for (const source of SOURCES) {
+      const named = this.#named.get(source)?.get(id)
+      if (named?.tokenFile !== undefined) return named
+      found ??= named
+    }
+    return found
+  }
+}
