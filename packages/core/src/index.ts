@@ -59,6 +59,7 @@ export type {
 export { StoreError } from './contract/store.ts'
 export type { RootPhase, StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 export { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH } from './contract/trust-anchor.ts'
+export { LATEST_CHANGE } from './decide/renewal-time.ts'
 export { FileFault, type FileFaultParts, readFault } from './file-secrets/file-fault.ts'
 export type { FileSecretEntry } from './file-secrets/file-secret.ts'
 export {
@@ -95,10 +96,7 @@ export {
 export type { Receipts, StreamReceipts } from './identity/receipts.ts'
 export type { SecretItem } from './identity/secret-item.ts'
 export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
-export type { IdleAction } from './identity/unused-identities.ts'
 export type { FileSecretName, SecretName, Watch } from './identity/watch.ts'
-export { LATEST_CHANGE } from './issuance/renewal-time.ts'
-export { PAUSE_REASONS, type PauseReason, type ScheduleStatus } from './issuance/schedule-status.ts'
 export type { BundleEntry } from './secret-manager.ts'
 export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
@@ -110,6 +108,8 @@ export {
   type SpiffePattern,
   spiffePatternProblem,
 } from './spiffe/spiffe-pattern.ts'
+export { PAUSE_REASONS, type PauseReason, type ScheduleStatus } from './state/schedule-status.ts'
+export type { IdleAction } from './state/unused.ts'
 export type { FileStoreOptions } from './store/file-store.ts'
 export { FileStore } from './store/file-store.ts'
 export { preparePrivateFolder, readPrivateFile } from './store/private-file.ts'

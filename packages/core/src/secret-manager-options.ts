@@ -8,10 +8,10 @@ import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
 import type { RootSource } from './contract/root-source.ts'
 import type { SecretReport } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
+import type { RotationPolicy } from './decide/renewal-time.ts'
+import type { FetchOptions } from './fetch/fetch.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
-import type { IdleAction } from './identity/unused-identities.ts'
-import type { IssuanceOptions } from './issuance/issue-certificate.ts'
-import type { RotationPolicy } from './issuance/renewal-time.ts'
+import type { IdleAction } from './state/unused.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
@@ -109,7 +109,7 @@ export const DEFAULT_OPTIONS = {
 
 /** The options with every default filled in. */
 export interface SecretManagerSettings {
-  readonly issuance: IssuanceOptions
+  readonly fetching: Omit<FetchOptions, 'trust'>
   readonly ttlSeconds: number
   readonly random: () => number
   readonly rotation: {
@@ -138,7 +138,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
   const settle = { ...rotation, roots: learnedBy(options.ca), pollMs: rootsPollMs, lifetimeMs: ttlSeconds * 1_000 }
   const settleMs = rotation.settleMs ?? defaultSettleMs(settle)
   return {
-    issuance: {
+    fetching: {
       ca: options.ca,
       pending: options.store?.pending ?? new PendingRequestsInMemory(vault),
       keyGenerator: options.keyGenerator,

@@ -3,23 +3,24 @@
 import { Events } from './contract/events.ts'
 import type { RootSource } from './contract/root-source.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
-import type { PendingRequests, Store } from './contract/store.ts'
+import type { PendingRequests } from './contract/store.ts'
 import type { TrustAnchor } from './contract/trust-anchor.ts'
+import { phaseOf } from './decide/renewal-time.ts'
+import { Engine } from './engine.ts'
 import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
 import type { IdentityEntry } from './identity/identity-entry.ts'
-import { type IdentityKeeper, IdentityTable } from './identity/identity-table.ts'
-import type { ManagedIdentity } from './identity/managed-identity.ts'
 import type { Receipts } from './identity/receipts.ts'
 import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './identity/secret-item.ts'
-import type { Listener } from './identity/subscribers.ts'
+import type { Listener, Subscribers } from './identity/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
-import { ClockGuard } from './issuance/clock-guard.ts'
-import { FetchSchedule } from './issuance/fetch-schedule.ts'
-import { phaseOf } from './issuance/renewal-time.ts'
-import type { ScheduleStatus } from './issuance/schedule-status.ts'
+import { PreflightVerdicts } from './preflight-verdicts.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
+import { toEntry } from './state/entry.ts'
+import type { Identity } from './state/identity.ts'
+import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
+import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
 import type { RootAction, RootActionResult, RotationStatus } from './trust/rotation-control.ts'
@@ -44,49 +45,34 @@ export class SecretManager implements AsyncDisposable {
   /** The secrets that are asked for by the names of files. */
   readonly files: FileSecrets | undefined
   readonly #clock: Clock
-  readonly #table: IdentityTable
+  readonly #engine: Engine
   readonly #trust: TrustStore
-  readonly #schedule: FetchSchedule
   readonly #pending: PendingRequests
+  readonly #changes: (Disposable | undefined)[]
   readonly #watchable: Watchable = {
     current: name => this.current(name),
-    request: identity => this.#table.request(identity),
+    request: id => this.#engine.dispatch({ kind: 'asked', id }),
   }
-  /** Until the manager is closed: what is forgotten then is there for the next process. */
-  #store: Store | undefined
-  readonly #clearing: Disposable | undefined
-  readonly #caChanges: Disposable | undefined
-  readonly #clockGuard: ClockGuard
 
   constructor(options: SecretManagerOptions) {
-    const { issuance, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
+    const { fetching, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
       withDefaults(options)
-    const { clock, timeoutMs, pending } = issuance
-    const { ca, store } = options
-    const report = (name: string, event: SecretEvent) => this.#report(name, event)
-    this.trustDomain = options.trustDomain
+    const { clock, timeoutMs, pending, verifier } = fetching
+    const { ca, store, trustDomain } = options
+    const report = (name: string, event: SecretEvent) => this.events.emit({ name, time: clock.now(), event })
+    this.trustDomain = trustDomain
     this.events = options.events ?? new Events()
-    // Nodes that hold the same identities, each started at its own time, renew them at different ones.
-    const phaseOffset = random()
     this.files = options.files
     this.#clock = clock
     this.#pending = pending
-    this.#store = store
     store?.failures.subscribe(({ name, failure }) => report(name, failure))
-    this.#table = new IdentityTable({
-      ...retention,
-      clock,
-      phaseOf: identity => (phaseOf(identity) + phaseOffset) % 1,
-      report,
-      keeper: this.#keeper(),
-    })
     this.#trust = new TrustStore({
       ca,
-      verifier: issuance.verifier,
+      verifier,
       revokesMissingRoots: options.revokesMissingRoots ?? false,
       clock,
       random,
-      trustDomain: options.trustDomain,
+      trustDomain,
       settleMs: rotation.settleMs,
       ownSettleMs: rotation.ownSettleMs,
       pollMs: rootsPollMs,
@@ -98,35 +84,46 @@ export class SecretManager implements AsyncDisposable {
       crlSources: options.crlSources ?? [],
       store,
       record: report,
-      onRootsMoved: (bundle, learned) => this.#schedule.onRootsMoved(bundle, learned),
-      onListsChanged: trustDomain => this.#schedule.revoked.check(trustDomain),
-      onPublished: bundle => this.#schedule.preflight.check(bundle),
-      onTrusted: (bundle, fingerprint) => this.#schedule.rollout.onTrusted(bundle, fingerprint),
+      dispatch: event => this.#engine.dispatch(event),
     })
-    this.#schedule = new FetchSchedule({
-      issuance,
-      ttlSeconds,
-      random,
-      rotation,
-      retry,
-      concurrency,
-      trust: this.#trust,
-      store,
-      identities: this.#table.held,
-      isUsed: identity => this.#table.isUsed(identity),
-      record: report,
-    })
+    const subscribers: Subscribers<SpiffeId> = new Map()
     // By then configured identities are held, and those in use on demand were requested.
-    const clearAt = clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
-    this.#clearing = store && clock.at(clearAt, () => store.forgetUntaken())
-    this.#trust.start()
-    this.#clockGuard = new ClockGuard({
-      clock,
-      trust: this.#trust,
-      schedule: this.#schedule,
-      report: event => report(`spiffe://${options.trustDomain}`, event),
+    const clearStoreAt = store
+      ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
+      : Number.POSITIVE_INFINITY
+    // Nodes that hold the same identities, each started at its own time, renew them at different ones.
+    const phaseOffset = random()
+    const preflight = new PreflightVerdicts(verifier, this.#trust, clock)
+    this.#engine = new Engine({
+      state: newState({
+        watched: subscribers,
+        trust: this.#trust,
+        pending,
+        stored: store,
+        clearStoreAt,
+        ttlSeconds,
+        concurrency,
+        idle: retention.idle,
+      }),
+      policy: {
+        ...retention,
+        rotation,
+        retry,
+        concurrency,
+        random,
+        phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
+        refusalOf: (issued, id) => preflight.refusalOf(issued, id),
+      },
+      fetching: { ...fetching, trust: this.#trust },
+      store,
+      subscribers,
+      report,
     })
-    this.#caChanges = ca.subscribe?.(change => this.#schedule.onCAChange(change))
+    this.#trust.start()
+    this.#changes = [
+      clock.onJump?.(jump => this.#engine.dispatch({ kind: 'clockJumped', jump })),
+      ca.subscribe?.(change => this.#engine.dispatch({ kind: 'caChanged', change })),
+    ]
   }
 
   /**
@@ -134,7 +131,7 @@ export class SecretManager implements AsyncDisposable {
    * removal and replaces its `tokenFile`.
    */
   add(identity: SpiffeId, { tokenFile }: { readonly tokenFile?: string } = {}): void {
-    this.#table.pin(identity, tokenFile)
+    this.#engine.dispatch({ kind: 'added', id: identity, tokenFile })
   }
 
   /**
@@ -142,12 +139,12 @@ export class SecretManager implements AsyncDisposable {
    * before, unless it is unused and its room is needed; adding it again cancels that.
    */
   remove(identity: SpiffeId): void {
-    this.#table.unpin(identity)
+    this.#engine.dispatch({ kind: 'removed', id: identity })
   }
 
   /** Forgets an identity at once: a request in flight is aborted, its key wiped, its subscribers notified. */
   forget(identity: SpiffeId): void {
-    this.#table.forget(identity)
+    this.#engine.dispatch({ kind: 'dropped', id: identity })
   }
 
   /**
@@ -155,29 +152,27 @@ export class SecretManager implements AsyncDisposable {
    * certificate. `false` if it is not held.
    */
   renew(identity: SpiffeId): boolean {
-    const managed = this.#table.held.get(identity)
-    if (managed) this.#schedule.renewNow(managed)
-    return managed !== undefined
+    this.#engine.dispatch({ kind: 'renewalAsked', id: identity })
+    return this.#identities.has(identity)
   }
 
   /** Resolves when the identities that were added by now have what the store has for them. */
   restored(): Promise<void> {
-    return this.#schedule.restored()
+    return this.#engine.restored()
   }
 
   /** What `identity` failed for may be gone, as when a pod of it comes: it is tried again at once, as if it were new. */
   retry(identity: SpiffeId): void {
-    const managed = this.#table.held.get(identity)
-    if (managed) this.#schedule.retryNow(managed)
+    this.#engine.dispatch({ kind: 'retryAsked', id: identity })
   }
 
   /** The cause of failures may be gone: what failed is tried again soon, and a CA that is down probed. */
   retryFailing(): void {
-    this.#schedule.retryFailing()
+    this.#engine.dispatch({ kind: 'retryAsked' })
   }
 
   knows(name: SecretName): boolean {
-    if (name.kind === 'identity') return this.#table.held.has(name.identity)
+    if (name.kind === 'identity') return this.#identities.has(name.identity)
     if (name.kind === 'all-bundles') return true
     if (name.kind !== 'bundle') return this.files?.holds(formatFileName(name)) ?? false
     return name.trustDomain === this.trustDomain || this.#trust.knows(name.trustDomain)
@@ -185,7 +180,7 @@ export class SecretManager implements AsyncDisposable {
 
   /** Whether something is held under a name: the SPIFFE ID of an identity or of a trust domain, or files. */
   holds(name: string): boolean {
-    if ((this.#table.held as ReadonlyMap<string, ManagedIdentity>).has(name)) return true
+    if (this.#identities.has(name)) return true
     if (this.files?.holds(name) || name === ALL_BUNDLES) return true
     return name === `spiffe://${this.trustDomain}` || this.#trust.knows(name.slice('spiffe://'.length))
   }
@@ -224,14 +219,14 @@ export class SecretManager implements AsyncDisposable {
   }
 
   identities(): Iterable<SpiffeId> {
-    return this.#table.held.keys()
+    return this.#engine.state.identities.keys()
   }
 
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
     if (name.kind === 'bundle') return this.#trust.bundles.current(name.trustDomain, name.identity)
     if (name.kind === 'all-bundles') return this.#trust.bundles.all(name.identity)
-    if (name.kind === 'identity') return this.#table.held.get(name.identity)?.served.current?.secret
+    if (name.kind === 'identity') return this.#engine.current(name.identity)
     return this.files?.current(name)
   }
 
@@ -259,22 +254,23 @@ export class SecretManager implements AsyncDisposable {
 
   /** Every identity, in the order in which they came. */
   entries(): readonly IdentityEntry[] {
-    return Array.from(this.#table.held.values(), managed => managed.toEntry(this.#schedule.nextProbeAt))
+    return Array.from(this.#identities.values(), identity => this.#toEntry(identity))
   }
 
   /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    return (this.#table.held as ReadonlyMap<string, ManagedIdentity>).get(identity)?.toEntry(this.#schedule.nextProbeAt)
+    const held = this.#identities.get(identity)
+    return held && this.#toEntry(held)
   }
 
   /** The requests to the CA that are in flight or wait, and why they wait. */
   schedule(): ScheduleStatus {
-    return this.#schedule.status()
+    return scheduleStatus(this.#engine.state)
   }
 
   /** How many requests to the CA fall due in each of the next 60 minutes, renewals and retries, those of this minute first. */
   plannedPerMinute(): readonly number[] {
-    return this.#schedule.plannedPerMinute()
+    return plannedPerMinute(this.#identities.values(), this.#clock.now())
   }
 
   /** The bundles of trust domains, then those of identities that have roots of their own. */
@@ -287,60 +283,26 @@ export class SecretManager implements AsyncDisposable {
 
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#caChanges?.[Symbol.dispose]()
-    this.#clockGuard[Symbol.dispose]()
+    for (const change of this.#changes) change?.[Symbol.dispose]()
     this.#pending[Symbol.dispose]()
-    this.#clearing?.[Symbol.dispose]()
-    this.#store = undefined
-    this.#table[Symbol.dispose]()
+    const closing = this.#engine[Symbol.asyncDispose]()
     this.#trust[Symbol.dispose]()
-    await this.#schedule[Symbol.asyncDispose]()
+    await closing
   }
 
-  #report(name: string, event: SecretEvent): void {
-    this.events.emit({ name, time: this.#clock.now(), event })
+  /** By name: one that is no identity is in it as little as one that is not held. */
+  get #identities(): ReadonlyMap<string, Identity> {
+    return this.#engine.state.identities
+  }
+
+  #toEntry(identity: Identity): IdentityEntry {
+    return toEntry(identity, this.#clock.now(), this.#engine.state.ca.absence.nextProbeAt)
   }
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
     if (name.kind === 'bundle') return this.#trust.bundles.subscribe(name.trustDomain, name.identity, listener)
     if (name.kind === 'all-bundles') return this.#trust.bundles.subscribeAll(name.identity, listener)
-    if (name.kind === 'identity') return this.#table.subscribe(name.identity, listener)
+    if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
-  }
-
-  #keeper(): IdentityKeeper {
-    return {
-      start: managed => this.#schedule.start(managed),
-      hurry: managed => this.#schedule.hurry(managed),
-      tokenChanged: managed => this.#schedule.retryNow(managed),
-      served: (managed, change) => {
-        if (change === 'served') this.#putInStore(managed)
-        else this.#schedule.onExpired(managed, { isWanted: this.#table.isUsed(managed.identity) })
-      },
-      stop: (managed, kind) => {
-        this.#schedule.stop(managed, kind)
-        this.#store?.forget(managed.identity)
-        if (kind === 'forgotten') this.#trust.forgetOwn(managed.identity)
-      },
-    }
-  }
-
-  /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
-  #putInStore({ identity, served: { current } }: ManagedIdentity): void {
-    if (!current || current.source === 'store' || current.source === 'bootstrap') return
-    if (!this.#store) return
-    const { secret, source, receivedAt, phase } = current
-    const roots = this.#trust.bundles
-      .own(identity)
-      ?.anchors()
-      .map(({ pem }) => pem)
-    const facts = {
-      chain: secret.certificateChain,
-      receivedAt,
-      phase,
-      isProvisional: source === 'brought',
-      ...(roots && { roots }),
-    }
-    secret.privateKey.open(privateKey => this.#store?.put(identity, { ...facts, privateKey }))
   }
 }

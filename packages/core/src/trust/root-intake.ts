@@ -8,12 +8,7 @@ import { type BundleTable, MAX_TRUST_DOMAINS } from './bundle-table.ts'
 import type { RootLifecycle } from './root-lifecycle.ts'
 import { type ReadRoots, type RootReader, summarize } from './root-reader.ts'
 import type { Learned, LearnOptions, TrustBundle } from './trust-bundle.ts'
-
-/** `givenUp` and `revoked` are fingerprints. */
-export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
-  /** Leaves under these are replaced at once, those under others that are given up in turn. */
-  readonly revoked: readonly string[]
-}
+import type { TrustEvent } from './trust-event.ts'
 
 export interface RootIntakeOptions {
   /** Whether a root that is missing from the CA's list is revoked. */
@@ -26,10 +21,7 @@ export interface RootIntakeOptions {
   readonly bundles: BundleTable
   readonly lifecycle: RootLifecycle
   readonly record: (name: string, event: SecretEvent) => void
-  /** Called when the CA named roots, or the CA or the operator lists some no longer: leaves under those should be replaced. */
-  readonly onRootsMoved: (bundle: TrustBundle, moves: RootMoves) => void
-  /** Called when leaves under a root that was announced may be served. */
-  readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
+  readonly dispatch: (event: TrustEvent) => void
 }
 
 export class RootIntake {
@@ -63,7 +55,7 @@ export class RootIntake {
     { roots, rejected, isWhole }: Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'>,
     from: LearnOptions['from'],
   ): void {
-    const { clock, bundles, lifecycle, onRootsMoved, onTrusted } = this.#options
+    const { clock, bundles, lifecycle, dispatch } = this.#options
     const bundle = bundles.open(trustDomain)
     const isFirst = bundle?.hasNoneOfTheCA ?? true
     const how = { from, complete: isWhole, now: clock.now(), isHeld: bundle && lifecycle.isHeldIn(bundle) }
@@ -77,8 +69,13 @@ export class RootIntake {
     if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
       lifecycle.putRoots(bundle)
       for (const { fingerprint } of learned.adopted)
-        if (!isFirst && lifecycle.rotations.isTrusted(bundle, fingerprint)) onTrusted(bundle, fingerprint)
-      onRootsMoved(bundle, { added: [...learned.added, ...learned.adopted], givenUp, revoked })
+        if (!isFirst && lifecycle.rotations.isTrusted(bundle, fingerprint))
+          dispatch({ kind: 'rootTrusted', bundle, fingerprint })
+      dispatch({
+        kind: 'rootsMoved',
+        bundle,
+        moves: { added: [...learned.added, ...learned.adopted], givenUp, revoked },
+      })
       lifecycle.schedulePrune(bundle)
     } else if (learned.isRenamed) lifecycle.onPhase(bundle)
   }
@@ -97,7 +94,7 @@ export class RootIntake {
 
   /** Takes all roots that the operator lists for a trust domain (`undefined`: no list); leaves follow them once the CA names one. */
   configure(trustDomain: string, roots: readonly Root[] | undefined): void {
-    const { clock, bundles, lifecycle, record, onRootsMoved } = this.#options
+    const { clock, bundles, lifecycle, record, dispatch } = this.#options
     const bundle = bundles.open(trustDomain)
     const isFirst = bundle?.hasNoneOfTheCA ?? true
     const learned = bundle?.configure(roots ?? [], clock.now(), lifecycle.isHeldIn(bundle)) ?? NO_PLACE
@@ -116,20 +113,20 @@ export class RootIntake {
     }
     if (learned.added.length > 0) this.#hold(bundle, isFirst ? [] : learned.added)
     if (learned.givenUp.length > 0) {
-      onRootsMoved(bundle, { added: [], givenUp: learned.givenUp, revoked: [] })
+      dispatch({ kind: 'rootsMoved', bundle, moves: { added: [], givenUp: learned.givenUp, revoked: [] } })
       lifecycle.schedulePrune(bundle)
     }
   }
 
   /** Revokes the roots of the bundle that a revocation list of their issuer names. */
   applyLists(bundle: TrustBundle): void {
-    const { lifecycle, onRootsMoved } = this.#options
+    const { lifecycle, dispatch } = this.#options
     const revoked = bundle.revokedByLists().filter(fingerprint => !bundle.isRevoked(fingerprint))
     if (revoked.length === 0) return
     const removed = bundle.revoke(revoked, lifecycle.isHeldIn(bundle))
     lifecycle.onRevoked(bundle, removed, 'a revocation list of its issuer names it')
     lifecycle.onPhase(bundle)
-    onRootsMoved(bundle, { added: [], givenUp: [], revoked })
+    dispatch({ kind: 'rootsMoved', bundle, moves: { added: [], givenUp: [], revoked } })
   }
 
   /** `announced`: its roots that clients are to learn before leaves under them are served. */

@@ -10,6 +10,7 @@ import type { RevocationTable } from './revocation.ts'
 import { RootRemoval } from './root-removal.ts'
 import { RootRotations } from './root-rotations.ts'
 import type { TrustBundle } from './trust-bundle.ts'
+import type { TrustEvent } from './trust-event.ts'
 
 export interface RootLifecycleOptions {
   readonly clock: Clock
@@ -24,10 +25,7 @@ export interface RootLifecycleOptions {
   /** Has the roots of the trust domain from the previous process, and gets them for the next. */
   readonly store?: Store | undefined
   readonly record: (name: string, event: SecretEvent) => void
-  /** Called when the roots of a bundle have changed, with the new ones in force. */
-  readonly onPublished: (bundle: TrustBundle) => void
-  /** Called when leaves under a root that was announced may be served. */
-  readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
+  readonly dispatch: (event: TrustEvent) => void
 }
 
 export class RootLifecycle implements Disposable {
@@ -36,14 +34,14 @@ export class RootLifecycle implements Disposable {
   readonly #removal: RootRemoval
 
   constructor(options: RootLifecycleOptions) {
-    const { clock, ackWaitMs, record, onTrusted } = options
+    const { clock, ackWaitMs, record, dispatch } = options
     this.#options = options
     this.rotations = new RootRotations({
       clock,
       ackWaitMs,
       record,
       onChange: bundle => this.onPhase(bundle),
-      onTrusted,
+      dispatch,
     })
     this.#removal = new RootRemoval({
       clock,
@@ -72,7 +70,7 @@ export class RootLifecycle implements Disposable {
 
   /** Its roots, as they are now, go to all who watch it. */
   publish(bundle: TrustBundle): void {
-    const { bundles, revocation, record, onPublished } = this.#options
+    const { bundles, revocation, record, dispatch } = this.#options
     const { secret, name, trustDomain, owner } = bundle
     if (!secret) return
     this.#removal.planExpiry(bundle)
@@ -80,7 +78,7 @@ export class RootLifecycle implements Disposable {
     record(name, { kind: 'roots-changed', version: secret.version, roots: anchors.length })
     if (!owner) revocation.of(trustDomain).report(anchors)
     bundles.notify(bundle)
-    onPublished(bundle)
+    dispatch({ kind: 'bundlePublished', bundle })
   }
 
   /** Stores the roots of the agent's trust domain, each with its phase. */

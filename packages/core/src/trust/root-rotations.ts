@@ -7,6 +7,7 @@ import type { Clock } from '../time/clock.ts'
 import { type BundleReceipt, BundleReceipts, type ReceiptListener } from './bundle-receipts.ts'
 import { RootRotation, type WaitedFor } from './root-rotation.ts'
 import type { TrustBundle } from './trust-bundle.ts'
+import type { TrustEvent } from './trust-event.ts'
 
 export interface RootRotationsOptions {
   readonly clock: Clock
@@ -15,8 +16,7 @@ export interface RootRotationsOptions {
   readonly record: (name: string, event: SecretEvent) => void
   /** A root of the bundle has another phase. */
   readonly onChange: (bundle: TrustBundle) => void
-  /** Leaves under this root may be served from now on. */
-  readonly onTrusted: (bundle: TrustBundle, fingerprint: string) => void
+  readonly dispatch: (event: TrustEvent) => void
 }
 
 export class RootRotations implements ReceiptListener, Disposable {
@@ -57,14 +57,14 @@ export class RootRotations implements ReceiptListener, Disposable {
   of(bundle: TrustBundle): RootRotation {
     const present = this.#rotations.get(bundle)
     if (present) return present
-    const { clock, ackWaitMs, onTrusted } = this.#options
+    const { clock, ackWaitMs, dispatch } = this.#options
     const { owner, name } = bundle
     const rotation = new RootRotation({
       clock,
       ackWaitMs,
       receipts: () => (owner ? [] : this.receipts.of(name)),
       report: (fingerprint, phase, reason) => this.#report(bundle, fingerprint, phase, reason),
-      onTrusted: fingerprint => onTrusted(bundle, fingerprint),
+      onTrusted: fingerprint => dispatch({ kind: 'rootTrusted', bundle, fingerprint }),
     })
     this.#rotations.set(bundle, rotation)
     if (!owner) this.#byName.set(name, rotation)

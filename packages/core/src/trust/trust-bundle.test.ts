@@ -61,11 +61,11 @@ test('a root that the CA dropped is removed last: not while a leaf under it is i
   const bundle = new TrustBundle('td', 0)
   const old = (await learn(bundle, [a])).added[0]
   assert.ok(old)
-  const lease = bundle.lease(old.fingerprint)
+  bundle.lease(old.fingerprint)
   assert.deepEqual((await learn(bundle, [b])).givenUp, [old.fingerprint])
   assert.equal(bundle.anchors().length, 2)
   assert.deepEqual(bundle.prune(NOW), [])
-  lease[Symbol.dispose]()
+  bundle.unlease(old.fingerprint)
   assert.equal(bundle.prune(NOW).length, 1)
   assert.deepEqual(
     bundle.anchors().map(anchor => anchor.pem),

@@ -296,12 +296,17 @@ export class TrustBundle {
     return [...held, ...this.#revoked.stored(held)]
   }
 
-  /** Keeps a root while a leaf under it is in use or waits; dispose it when the leaf goes. */
-  lease(fingerprint: string): Disposable {
+  /** Keeps a root while a leaf under it is in use or waits: until {@link unlease}. */
+  lease(fingerprint: string): void {
     const held = this.#roots.get(fingerprint)
     if (!held) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
     held.leases++
-    return { [Symbol.dispose]: () => void held.leases-- }
+  }
+
+  /** A leaf under the root is gone. A root that was removed meanwhile has no leases. */
+  unlease(fingerprint: string): void {
+    const held = this.#roots.get(fingerprint)
+    if (held && held.leases > 0) held.leases--
   }
 
   /**

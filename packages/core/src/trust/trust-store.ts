@@ -21,7 +21,7 @@ import type { TrustBundle } from './trust-bundle.ts'
 
 export interface TrustStoreOptions
   extends Omit<RootLifecycleOptions, 'bundles' | 'revocation'>,
-    Pick<RootIntakeOptions, 'onRootsMoved' | 'revokesMissingRoots'> {
+    Pick<RootIntakeOptions, 'revokesMissingRoots'> {
   readonly ca: CAClient
   readonly verifier: CertificateVerifier
   readonly random: () => number
@@ -34,8 +34,6 @@ export interface TrustStoreOptions
   readonly rootSources: readonly RootSource[]
   /** Revocation lists, one source for each trust domain that has some. */
   readonly crlSources: readonly RootSource[]
-  /** Called when the revocation lists of a trust domain are others than before. */
-  readonly onListsChanged: (trustDomain: string) => void
 }
 
 /** The roots that came with an answer. None is trusted before the answer is accepted. */
@@ -94,7 +92,8 @@ export class TrustStore implements Disposable {
       bundles: this.bundles.byTrustDomain,
       rotations: this.#lifecycle.rotations,
       onDropped: (bundle, fingerprint) => {
-        options.onRootsMoved(bundle, { added: [], givenUp: [], revoked: [fingerprint] })
+        const moves = { added: [], givenUp: [], revoked: [fingerprint] }
+        options.dispatch({ kind: 'rootsMoved', bundle, moves })
         this.#lifecycle.onPhase(bundle)
       },
     })
@@ -260,7 +259,7 @@ export class TrustStore implements Disposable {
       this.#lifecycle.publish(bundle)
       this.#intake.applyLists(bundle)
     }
-    this.#options.onListsChanged(trustDomain)
+    this.#options.dispatch({ kind: 'crlChanged', trustDomain })
   }
 }
 

@@ -7,7 +7,7 @@ import type { HeldKey, RequestKey } from './request-key.ts'
 
 /** The request that a ticket belongs to. */
 export interface TicketHolder {
-  readonly identity: SpiffeId
+  readonly id: SpiffeId
   readonly controller: AbortController
 }
 
@@ -27,13 +27,13 @@ export class Ticket implements RequestTicket, Disposable {
   }
 
   async store(note: string | undefined): Promise<void> {
-    const { identity } = this.#holder
+    const { id } = this.#holder
     if (this.#isOver()) return
     const key = note === undefined ? undefined : await this.#key.generated()
     if (this.#isOver()) return
     this.stored = note
-    if (note === undefined || key === undefined) this.#pending.drop(identity)
-    else await putPending(this.#pending, identity, note, key)
+    if (note === undefined || key === undefined) this.#pending.drop(id)
+    else await putPending(this.#pending, id, note, key)
   }
 
   #isOver(): boolean {
@@ -48,14 +48,14 @@ export class Ticket implements RequestTicket, Disposable {
 /** The key is open only while it is kept. */
 async function putPending(
   pending: PendingRequests,
-  identity: SpiffeId,
+  id: SpiffeId,
   note: string,
   { sealed, csrDer, publicKeyDer }: HeldKey,
 ): Promise<void> {
   const privateKeyPem = new Uint8Array(sealed.byteLength)
   try {
     sealed.copyTo(privateKeyPem, 0)
-    await pending.put(identity, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
+    await pending.put(id, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
   } finally {
     privateKeyPem.fill(0)
   }

@@ -1,6 +1,7 @@
 /** The state of the schedule at one moment: requests that wait, are in flight, and are planned. */
 
-import type { ManagedIdentity, Urgency } from '../identity/managed-identity.ts'
+import type { Identity, Urgency } from './identity.ts'
+import type { State } from './state.ts'
 
 /**
  * Why the CA is asked for less than is due: `rate-limited`, it refused for want of room and is left alone; `ca-down`, one
@@ -23,15 +24,31 @@ export interface ScheduleStatus {
   readonly downSince: number | undefined
 }
 
+export function scheduleStatus({ ca, queue }: State): ScheduleStatus {
+  return {
+    queued: queue.depths(),
+    inFlight: queue.running,
+    window: ca.window.current,
+    pause: pauseOf(ca),
+    downSince: ca.absence.since,
+  }
+}
+
+function pauseOf({ awaitsRoots, pause, absence: { nextProbeAt } }: State['ca']): ScheduleStatus['pause'] {
+  if (awaitsRoots !== undefined) return { reason: 'clock-jumped', until: undefined }
+  if (!pause.isOver) return { reason: 'rate-limited', until: pause.until }
+  return nextProbeAt === undefined ? undefined : { reason: 'ca-down', until: nextProbeAt }
+}
+
 const MINUTES = 60
 const MINUTE_MS = 60_000
 
 /** How many requests fall due in each of the next 60 minutes, those of this minute first. */
-export function plannedPerMinute(identities: Iterable<ManagedIdentity>, now: number): readonly number[] {
+export function plannedPerMinute(identities: Iterable<Identity>, now: number): readonly number[] {
   const planned = new Array<number>(MINUTES).fill(0)
-  for (const { activity } of identities) {
-    if (activity.kind !== 'waiting') continue
-    const minute = Math.max(0, Math.floor((activity.due - now) / MINUTE_MS))
+  for (const { work } of identities) {
+    if (work.kind !== 'waiting') continue
+    const minute = Math.max(0, Math.floor((work.due - now) / MINUTE_MS))
     if (minute < MINUTES) planned[minute] = (planned[minute] ?? 0) + 1
   }
   return planned

@@ -1,7 +1,7 @@
-/** Which fetches run now: a bounded number at once, the most urgent first, and no renewal behind them for ever. */
+/** Which of the waiting is next: the most urgent first, and no renewal behind them for ever. */
 
-import type { Urgency } from '../identity/managed-identity.ts'
 import { Heap } from '../time/heap.ts'
+import type { Urgency } from './identity.ts'
 
 const RANK: Readonly<Record<Urgency, number>> = { 'on-demand': 0, first: 1, renewal: 2, retry: 3 }
 const BY_URGENCY: readonly Urgency[] = ['on-demand', 'first', 'renewal', 'retry']
@@ -19,17 +19,20 @@ interface Place {
   readonly order: number
 }
 
+export interface Taken<Key> {
+  readonly key: Key
+  readonly urgency: Urgency
+}
+
 /** The heaps may hold so many entries that were overtaken or deleted, beside as many as are waiting. */
 const MAX_STALE = 1_000
 
 /**
- * Runs keys by urgency, then deadline, then the order in which they came. While renewals wait, others get no more than
+ * Gives keys by urgency, then deadline, then the order in which they came. While renewals wait, others get no more than
  * half of the room, or every other turn where there is room for one: however many of them hang, a renewal has its turn.
  * Nothing is dropped, however long the queue.
  */
 export class FetchQueue<Key> {
-  readonly #limit: () => number
-  readonly #run: (key: Key) => Promise<void>
   readonly #places = new Map<Key, Place>()
   /** Entries whose place is no longer that of `#places` are skipped. */
   readonly #heaps: Readonly<Record<Urgency, Heap<Entry<Key>>>> = {
@@ -39,17 +42,10 @@ export class FetchQueue<Key> {
     retry: emptyHeap(),
   }
   #running = 0
-  /** How many of the running fetches are not renewals. */
+  /** How many of the running are not renewals. */
   #others = 0
   #wasRenewal = true
   #pushed = 0
-  #isPaused = false
-
-  /** `limit` is asked before each start. `run` must not reject. */
-  constructor(limit: () => number, run: (key: Key) => Promise<void>) {
-    this.#limit = limit
-    this.#run = run
-  }
 
   get waiting(): number {
     return this.#places.size
@@ -66,7 +62,7 @@ export class FetchQueue<Key> {
     return depths
   }
 
-  /** Asking again raises the urgency, never lowers it, and never runs a key twice. */
+  /** Asking again raises the urgency, never lowers it, and never gives a key twice. */
   push(key: Key, urgency: Urgency, deadline = Number.POSITIVE_INFINITY): void {
     const present = this.#places.get(key)
     if (present && RANK[present.urgency] <= RANK[urgency]) return
@@ -78,7 +74,6 @@ export class FetchQueue<Key> {
     this.#places.set(key, place)
     this.#heaps[urgency].push({ key, place })
     this.#compact()
-    this.#fill()
   }
 
   delete(key: Key): void {
@@ -86,46 +81,26 @@ export class FetchQueue<Key> {
     this.#compact()
   }
 
-  /** Starts nothing until `resume`; what runs continues. */
-  pause(): void {
-    this.#isPaused = true
+  /** The next one, which runs until {@link end}; `undefined` if none waits, or `limit` of them run. */
+  take(limit: number): Taken<Key> | undefined {
+    if (this.#running >= limit) return undefined
+    const next = this.#shift(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
+    if (!next) return undefined
+    const { urgency } = next.place
+    this.#wasRenewal = urgency === 'renewal'
+    this.#running++
+    if (!this.#wasRenewal) this.#others++
+    return { key: next.key, urgency }
   }
 
-  /** Starts the next one all the same. */
-  startOneInPause(): void {
-    const next = this.#isPaused ? this.#shift(BY_URGENCY) : undefined
-    if (next !== undefined) this.#start(next)
-  }
-
-  resume(): void {
-    this.#isPaused = false
-    this.#fill()
-  }
-
-  #fill(): void {
-    while (!this.#isPaused) {
-      const limit = this.#limit()
-      if (this.#running >= limit) return
-      const next = this.#shift(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
-      if (next === undefined) return
-      this.#start(next)
-    }
+  /** One that was taken with this urgency has ended. */
+  end(urgency: Urgency): void {
+    this.#running--
+    if (urgency !== 'renewal') this.#others--
   }
 
   #isRenewalsTurn(limit: number): boolean {
     return limit === 1 ? !this.#wasRenewal : 2 * this.#others >= limit
-  }
-
-  #start({ key, place: { urgency } }: Entry<Key>): void {
-    this.#wasRenewal = urgency === 'renewal'
-    const other = this.#wasRenewal ? 0 : 1
-    this.#running++
-    this.#others += other
-    void this.#run(key).finally(() => {
-      this.#running--
-      this.#others -= other
-      this.#fill()
-    })
   }
 
   /** While nothing is started, what was deleted would otherwise pile up. */

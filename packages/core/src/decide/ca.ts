@@ -1,0 +1,48 @@
+/** How much is asked of the CA at once, and when nothing is asked at all. */
+
+import type { CAError } from '../contract/ca-client.ts'
+import { type Identity, usable } from '../state/identity.ts'
+import type { State } from '../state/state.ts'
+import type { Turn } from './turn.ts'
+
+/** How many requests may be in flight now. */
+export function limitOf({ state: { ca, queue }, policy, now }: Turn): number {
+  if (ca.awaitsRoots !== undefined || !ca.pause.isOver) return 0
+  const { nextProbeAt } = ca.absence
+  if (nextProbeAt === undefined) return Math.min(ca.window.current, policy.concurrency)
+  return now < nextProbeAt ? 0 : Math.min(queue.running + 1, policy.concurrency)
+}
+
+/** When more may be asked, without another event; infinite if that is not known. */
+export function moreAt({ ca, queue }: State, now: number): number {
+  const { nextProbeAt } = ca.absence
+  if (!ca.pause.isOver) return ca.pause.until
+  return nextProbeAt !== undefined && nextProbeAt > now && queue.waiting > 0 ? nextProbeAt : Number.POSITIVE_INFINITY
+}
+
+/** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
+export function requestedWait({ policy }: Turn, { retryAfterMs }: CAError): number | undefined {
+  return retryAfterMs !== undefined && retryAfterMs >= 0 ? Math.min(retryAfterMs, policy.retry.maxMs) : undefined
+}
+
+/** Somebody waits: a CA that is down is probed soon. */
+export function hurryProbe({ state: { ca, queue }, now }: Turn): void {
+  if (queue.running === 0 && ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
+}
+
+export function endPause({ state: { ca } }: Turn): void {
+  ca.pause = { ...ca.pause, isOver: true }
+}
+
+/** The least time that an identity which waits for the CA has left of its certificate; 0 for one without. */
+export function leastLeftMs({ state, now }: Turn): number {
+  let least = Number.POSITIVE_INFINITY
+  for (const identity of state.identities.values())
+    if (waitsForCA(identity))
+      least = Math.min(least, usable(identity, now)?.secret.notAfter ?? Number.NEGATIVE_INFINITY)
+  return Math.max(least - now, 0)
+}
+
+function waitsForCA({ health, work }: Identity): boolean {
+  return health.kind === 'failing' || work.kind === 'queued'
+}

@@ -1,0 +1,70 @@
+/** What each answer and each failure says of the CA itself: it keeps up, has no room, is down, is back. */
+
+import type { CAError } from '../contract/ca-client.ts'
+import { isAbsence } from '../contract/ca-failure.ts'
+import { isAlone, type Request } from '../state/identity.ts'
+import { endPause, leastLeftMs, requestedWait } from './ca.ts'
+import { caIsBack } from './outage.ts'
+import { reportForAll, type Turn } from './turn.ts'
+
+/** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
+const MIN_PAUSE_MS = 500
+const MAX_PAUSE_MS = 8_000
+
+/** A request had its certificate. */
+export function gaveCertificate(turn: Turn, { sentAt }: Request, waitedMs: number): void {
+  const { ca } = turn.state
+  answered(turn, sentAt)
+  ca.window.answered(sentAt, turn.now, waitedMs)
+  ca.roomRefusals = 0
+  if (!ca.pause.isOver && sentAt > ca.pause.since) endPause(turn)
+}
+
+/** A request failed: what that says of the CA itself counts for all. */
+export function countFailure(turn: Turn, { of, sentAt }: Request, failure: CAError, waitedMs: number): void {
+  const { state, policy, now } = turn
+  const { ca } = state
+  if (failure.local) {
+    // A probe that did not reach the CA: the next identity probes it.
+    if (ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
+  } else if (isAbsence(failure)) {
+    ca.window.overloaded(sentAt, now)
+    const opens = ca.absence.failed({
+      of,
+      isAlone: isAlone(of),
+      startedAt: sentAt,
+      now,
+      leastLeftMs: () => leastLeftMs(turn),
+      requestedWaitMs: requestedWait(turn, failure) ?? 0,
+      random: policy.random(),
+    })
+    if (opens) reportForAll(turn, { kind: 'ca-down' })
+  } else {
+    answered(turn, sentAt)
+    if (failure.code === 'rate-limited') refusedForRoom(turn, failure, sentAt)
+    else ca.window.refused(waitedMs)
+  }
+}
+
+function answered(turn: Turn, sentAt: number): void {
+  const { ca } = turn.state
+  const downSince = ca.absence.contradicted(sentAt, turn.now)
+  if (downSince === undefined) return
+  ca.window.restart(turn.now)
+  caIsBack(turn, downSince)
+}
+
+function refusedForRoom(turn: Turn, failure: CAError, sentAt: number): void {
+  const {
+    state: { ca },
+    policy,
+    now,
+  } = turn
+  // Requests that were sent before the pause say nothing new, and a probe must not make it longer.
+  if (!ca.pause.isOver || sentAt <= ca.pause.since) return
+  ca.window.overloaded(sentAt, now)
+  const wait =
+    requestedWait(turn, failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(ca.roomRefusals++, 30), MAX_PAUSE_MS)
+  // Nodes that were refused together must not come back together.
+  ca.pause = { since: now, until: now + wait * (1 + policy.random()), isOver: false }
+}

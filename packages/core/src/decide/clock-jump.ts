@@ -1,0 +1,29 @@
+/** The order of work after a sleep, a stop or a clock that was set: the CA's roots first, then leaves, soonest expiry first. */
+
+import type { ClockJump } from '../time/clock.ts'
+import { retryFailing } from './outage.ts'
+import { reportForAll, type Turn } from './turn.ts'
+
+/** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
+export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
+  const { ca } = turn.state
+  reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
+  // A wait that the CA asked for lasts as long as it said.
+  if (kind === 'back') ca.pause = { ...ca.pause, until: ca.pause.until - ms }
+  ca.awaitsRoots = ++ca.jumps
+  turn.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
+}
+
+/** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
+export function rootsAsked(turn: Turn, jump: number): void {
+  const {
+    state: { ca },
+    now,
+  } = turn
+  if (jump !== ca.awaitsRoots) return
+  ca.awaitsRoots = undefined
+  ca.absence.clockJumped(now)
+  ca.lastCertificateAskedAt = Math.min(ca.lastCertificateAskedAt, now)
+  for (const { fault } of ca.shared.values()) fault.clockJumped(now)
+  retryFailing(turn)
+}

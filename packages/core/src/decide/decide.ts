@@ -1,0 +1,104 @@
+/** The one place of decision: what follows from an event. It reads no clock, starts no timer and calls nobody back. */
+
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Identity } from '../state/identity.ts'
+import type { State } from '../state/state.ts'
+import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
+import { answered, restored } from './answer.ts'
+import { clockJumped, rootsAsked } from './clock-jump.ts'
+import type { Action, Event } from './event.ts'
+import { caChanged, renewNow, retryNow } from './hurry.ts'
+import { retryFailing } from './outage.ts'
+import { reportRefused } from './preflight.ts'
+import { failed } from './retry.ts'
+import { crlChanged } from './revocation.ts'
+import { rootsMoved, rootTrusted } from './rollout.ts'
+import { serveAgain } from './serving.ts'
+import { startNext } from './start.ts'
+import type { Policy, Turn } from './turn.ts'
+import { woke } from './wake.ts'
+
+/** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and gives what is to be done, in order. */
+export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
+  const turn: Turn = { state, policy, now, actions: [] }
+  consider(turn, event)
+  if (!state.isClosed) startNext(turn)
+  return turn.actions
+}
+
+function consider(turn: Turn, event: Event): void {
+  const { state } = turn
+  switch (event.kind) {
+    case 'added':
+      pin(turn, event.id, event.tokenFile)
+      break
+    case 'removed':
+      remove(turn, event.id)
+      break
+    case 'dropped':
+      drop(turn, event.id)
+      break
+    case 'watched':
+      watched(turn, event.id)
+      break
+    case 'unwatched':
+      unwatched(turn, event.id)
+      break
+    case 'asked':
+      ask(turn, event.id)
+      break
+    case 'answered':
+      state.queue.end(event.request.urgency)
+      answered(turn, event.request, event.answer, event.waitedMs)
+      break
+    case 'failed':
+      state.queue.end(event.request.urgency)
+      failed(turn, event.request, event.failure, event.waitedMs)
+      break
+    case 'restored':
+      restored(turn, event.identity, event.from, event.found)
+      break
+    case 'caChanged':
+      caChanged(turn, event.change)
+      break
+    case 'rootsMoved':
+      rootsMoved(turn, event.bundle, event.moves)
+      break
+    case 'rootTrusted':
+      rootTrusted(turn, event.bundle, event.fingerprint)
+      break
+    case 'bundlePublished':
+      reportRefused(turn, event.bundle)
+      break
+    case 'crlChanged':
+      crlChanged(turn, event.trustDomain)
+      break
+    case 'clockJumped':
+      clockJumped(turn, event.jump)
+      break
+    case 'rootsAsked':
+      rootsAsked(turn, event.jump)
+      break
+    case 'woke':
+      woke(turn)
+      break
+    case 'closed':
+      dropAll(turn)
+      break
+    case 'retryAsked':
+      if (event.id === undefined) retryFailing(turn)
+      else forHeld(turn, event.id, retryNow)
+      break
+    case 'renewalAsked':
+      forHeld(turn, event.id, renewNow)
+      break
+    case 'readerRefused':
+      forHeld(turn, event.id, serveAgain)
+      break
+  }
+}
+
+function forHeld(turn: Turn, id: SpiffeId, act: (turn: Turn, identity: Identity) => void): void {
+  const identity = turn.state.identities.get(id)
+  if (identity) act(turn, identity)
+}

@@ -1,0 +1,96 @@
+/** What can happen, and what follows from it: the two sides of `decide`. */
+
+import type { CAChange, CAError } from '../contract/ca-client.ts'
+import type { SealedKey } from '../contract/key-vault.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Identity, Request } from '../state/identity.ts'
+import type { Issued } from '../state/issued.ts'
+import type { ClockJump } from '../time/clock.ts'
+import type { TrustEvent } from '../trust/trust-event.ts'
+import type { OfferedRoots } from '../trust/trust-store.ts'
+import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
+
+/** A chain that was judged, with its key: nothing of it is trusted or served yet. */
+export interface Judged {
+  readonly verified: VerifiedChain
+  readonly offered: OfferedRoots
+  readonly key: SealedKey
+}
+
+/** The answer of a CA. */
+export interface Answer extends Judged {
+  readonly source: 'signed' | 'brought'
+  readonly hint: string | undefined
+  /** Tells the plugin that the answer has passed every check. */
+  readonly accepted: (() => void) | undefined
+}
+
+/** A certificate from the disk. */
+export interface Found extends Judged {
+  readonly receivedAt: number
+  readonly phase: number
+  /** A certificate of the CA should replace it soon. */
+  readonly isProvisional: boolean
+}
+
+export type RestoreSource = 'store' | 'bootstrap'
+
+export type Event =
+  /** The identity is wanted until it is removed. */
+  | { readonly kind: 'added'; readonly id: SpiffeId; readonly tokenFile: string | undefined }
+  | { readonly kind: 'removed'; readonly id: SpiffeId }
+  /** It is to go at once. */
+  | { readonly kind: 'dropped'; readonly id: SpiffeId }
+  | { readonly kind: 'watched'; readonly id: SpiffeId }
+  /** Nobody watches it any longer. */
+  | { readonly kind: 'unwatched'; readonly id: SpiffeId }
+  /** Somebody waits for it, held or not. */
+  | { readonly kind: 'asked'; readonly id: SpiffeId }
+  /** An operator wishes a new certificate. */
+  | { readonly kind: 'renewalAsked'; readonly id: SpiffeId }
+  /** The reason for its failures may be gone; without `id` for those of all. */
+  | { readonly kind: 'retryAsked'; readonly id?: SpiffeId }
+  /** A while ago a reader was refused its certificate, which seemed to have ended. */
+  | { readonly kind: 'readerRefused'; readonly id: SpiffeId }
+  /** `waitedMs`: without the time in which this process was busy, and could not have seen the answer. */
+  | { readonly kind: 'answered'; readonly request: Request; readonly answer: Answer; readonly waitedMs: number }
+  | { readonly kind: 'failed'; readonly request: Request; readonly failure: CAError; readonly waitedMs: number }
+  /** `found` is a text where what is there cannot be used, and absent where nothing is. */
+  | {
+      readonly kind: 'restored'
+      readonly identity: Identity
+      readonly from: RestoreSource
+      readonly found: Found | string | undefined
+    }
+  | { readonly kind: 'caChanged'; readonly change: CAChange }
+  | { readonly kind: 'clockJumped'; readonly jump: ClockJump }
+  /** The CA was asked for its roots after this jump, or is too slow. */
+  | { readonly kind: 'rootsAsked'; readonly jump: number }
+  /** A time of {@link nextWake} has come. */
+  | { readonly kind: 'woke' }
+  | { readonly kind: 'closed' }
+  | TrustEvent
+
+export type Action =
+  | { readonly kind: 'fetch'; readonly request: Request }
+  /** Gives a request up. */
+  | { readonly kind: 'abort'; readonly request: Request; readonly reason: Error }
+  | { readonly kind: 'restore'; readonly identity: Identity; readonly from: RestoreSource }
+  /** Tells the plugin that its answer has passed every check. */
+  | { readonly kind: 'accept'; readonly identity: Identity; readonly accepted: () => void }
+  /** All who watch the identity get what it has now. */
+  | { readonly kind: 'serve'; readonly identity: Identity }
+  /** All who watch it lose it. */
+  | { readonly kind: 'withdraw'; readonly id: SpiffeId }
+  /** Wipes a key that no stream can get any longer, and lets go of its root. */
+  | { readonly kind: 'release'; readonly issued: Issued }
+  | { readonly kind: 'wipe'; readonly key: SealedKey }
+  /** Keeps the certificate in use for the next process. */
+  | { readonly kind: 'store'; readonly identity: Identity }
+  /** Nothing of it is kept for the next process, and no request of it waits for an approval. */
+  | { readonly kind: 'forget'; readonly id: SpiffeId; readonly isHeld: boolean }
+  | { readonly kind: 'clearStore' }
+  /** Asks the CA for its roots; `jump`: after this jump of the clock. */
+  | { readonly kind: 'askRoots'; readonly isChanged: boolean; readonly jump?: number }
+  | { readonly kind: 'report'; readonly name: string; readonly event: SecretEvent }

@@ -1,0 +1,85 @@
+/** The plan of each identity: its next request, and what it does until then. */
+
+import {
+  hasFailedAlone,
+  type Identity,
+  type Reason,
+  type Request,
+  type Urgency,
+  usable,
+  type Work,
+} from '../state/identity.ts'
+import { armWake } from '../state/state.ts'
+import { backoff } from '../time/backoff.ts'
+import { retryTime } from './renewal-time.ts'
+import { report, type Turn } from './turn.ts'
+
+/** Waits up to four times the shortest (2 s), and how many more of those a CA gets that does not know the identity yet: about 17 s. */
+const SHORT_WAITS = 3
+const MORE_SHORT_WAITS = 7
+
+/** The one way to change what an identity does: it leaves the queue of its former work, and gives up a request in flight. */
+export function setWork({ state, actions }: Turn, identity: Identity, work: Work): void {
+  const before = identity.work
+  identity.work = work
+  if (before.kind === 'queued' && work.kind !== 'queued') state.queue.delete(identity)
+  if (before.kind === 'restoring' && work.kind !== 'restoring') state.restoring.delete(identity)
+  if (before.kind === 'fetching' && (work.kind === 'idle' || work.kind === 'forgotten'))
+    actions.push({ kind: 'abort', request: before.request, reason: new Error(`${identity.id} is no longer wanted`) })
+  armWake(state, identity)
+}
+
+/** At `due`, milliseconds since the epoch, unless something else is done for it before. */
+export function wait(turn: Turn, identity: Identity, due: number, reason: Reason): void {
+  setWork(turn, identity, { kind: 'waiting', due, reason })
+}
+
+/** The time that it waited for has come. */
+export function fallDue(turn: Turn, identity: Identity, reason: Reason): void {
+  const first = reason === 'on-demand' ? reason : 'first'
+  const urgency = usable(identity, turn.now) ? 'renewal' : first
+  enqueue(turn, identity, reason, hasFailedAlone(identity) ? 'retry' : urgency)
+}
+
+/** As soon as the CA takes it. */
+export function enqueue(
+  turn: Turn,
+  identity: Identity,
+  reason: Reason,
+  urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
+): void {
+  setWork(turn, identity, { kind: 'queued', reason })
+  // Identities that have failed take turns: one that the CA never answers must not come first each time.
+  const deadline = urgency === 'retry' ? undefined : usable(identity, turn.now)?.secret.notAfter
+  turn.state.queue.push(identity, urgency, deadline)
+}
+
+/** Brings a planned request forward; one that is due earlier anyway stays so. */
+export function bringForward(turn: Turn, identity: Identity, due: number, reason: Reason): void {
+  if (identity.work.kind === 'waiting' && due < identity.work.due) wait(turn, identity, due, reason)
+}
+
+/** After `delayMs`, or sooner if its certificate is running out. */
+export function retryAfter(turn: Turn, identity: Identity, delayMs: number): void {
+  const { now, policy } = turn
+  const inUse = usable(identity, now)
+  const due = retryTime({ now, notAfter: inUse?.secret.notAfter }, delayMs, policy.retry.minMs)
+  report(turn, identity.id, { kind: 'retry-planned', at: due })
+  wait(turn, identity, due, inUse ? 'renewal' : 'first')
+}
+
+/**
+ * The wait after one more failure of this identity, milliseconds. `isNew`: the CA may be about to learn of it, as istiod
+ * is of a pod that has just been scheduled, so the wait stays short at first.
+ */
+export function ownBackoff({ policy: { retry, random } }: Turn, identity: Identity, isNew = false): number {
+  const failures = ++identity.backoffs
+  const counted = isNew ? Math.max(Math.min(failures, SHORT_WAITS), failures - MORE_SHORT_WAITS) : failures
+  return backoff(counted, retry, random())
+}
+
+/** Whether it is still the request that its identity waits for: forgetting wins over a late answer. */
+export function isCurrent(request: Request): boolean {
+  const { work } = request.of
+  return work.kind === 'fetching' && work.request === request
+}

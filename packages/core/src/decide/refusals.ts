@@ -1,0 +1,129 @@
+/** Failures that many identities share though there is a CA: one of them is tried every few seconds, and its success ends the wait of all. */
+
+import type { CAError } from '../contract/ca-client.ts'
+import { type FailureKind, failureKind } from '../contract/ca-failure.ts'
+import type { SharedRefusal } from '../state/ca-health.ts'
+import { failingWith, type Identity, isAlone, type Request, usable } from '../state/identity.ts'
+import { SharedFault } from '../state/shared-fault.ts'
+import { isUsed } from '../state/state.ts'
+import { leastLeftMs, requestedWait } from './ca.ts'
+import { wakeAll } from './outage.ts'
+import { enqueue } from './plan.ts'
+import { probePause } from './start.ts'
+import { reportForAll, type Turn } from './turn.ts'
+
+/** A CA that has no room, and does not say for how long, is asked no sooner. */
+const LEAST_WITHOUT_ROOM_MS = 1_600
+
+/** A request was refused, or could not be made. Whether its identity shares the cause with many. */
+export function shareFailure(turn: Turn, { of, sentAt }: Request, failure: CAError): boolean {
+  const {
+    state: { ca },
+    policy,
+    now,
+  } = turn
+  const kind = failureKind(failure)
+  const shared = ca.shared.get(kind) ?? newShared()
+  ca.shared.set(kind, shared)
+  shared.hasSleepers = true
+  const wait = requestedWait(turn, failure)
+  const waitForRoom = wait === undefined ? LEAST_WITHOUT_ROOM_MS : ca.pause.until - now
+  const opens = shared.fault.failed({
+    of,
+    isAlone: isAlone(of),
+    startedAt: sentAt,
+    now,
+    leastLeftMs: () => leastLeftMs(turn),
+    requestedWaitMs: kind === 'rate-limited' ? waitForRoom : (wait ?? 0),
+    random: policy.random(),
+  })
+  if (opens) reportForAll(turn, { kind: 'shared-failure', failure: kind })
+  return shared.fault.since !== undefined && !isAlone(of)
+}
+
+/** A request had its certificate; `kind`: what its identity failed with before, if it did. */
+export function endShared(turn: Turn, { of, sentAt }: Request, kind: FailureKind | undefined): void {
+  const {
+    state: { ca, identities },
+    now,
+  } = turn
+  ca.lastCertificateAskedAt = Math.max(ca.lastCertificateAskedAt, sentAt)
+  const woken: Identity[] = []
+  for (const [each, shared] of ca.shared) {
+    const since = shared.fault.contradicted(sentAt, now)
+    if (since !== undefined) reportForAll(turn, { kind: 'shared-failure-over', failure: each, since })
+    if (!shared.hasSleepers || (since === undefined && each !== kind)) continue
+    shared.hasSleepers = false
+    for (const other of identities.values())
+      if (failingWith(other) === each && mayWake(turn, other))
+        if (since !== undefined || other.tokenFile === of.tokenFile) woken.push(other)
+  }
+  if (woken.length > 0) wakeAll(turn, woken)
+}
+
+/** Somebody waits for this identity: it is soon the probe of a cause that it shares. */
+export function hurryShared({ state, now }: Turn, identity: Identity): void {
+  const kind = failingWith(identity)
+  const shared = kind && state.ca.shared.get(kind)
+  if (!shared || shared.fault.since === undefined || isAlone(identity)) return
+  shared.fault.hurry(now)
+  shared.waitedFor = identity
+}
+
+/** When the next probe is due; infinite if none is. */
+export function nextProbeOfShared({ ca }: Turn['state']): number {
+  let at = Number.POSITIVE_INFINITY
+  for (const { fault } of ca.shared.values()) at = Math.min(at, fault.nextProbeAt ?? at)
+  return at
+}
+
+/** Probes the causes whose time has come. */
+export function probeShared(turn: Turn): void {
+  for (const [kind, shared] of turn.state.ca.shared)
+    if ((shared.fault.nextProbeAt ?? Number.POSITIVE_INFINITY) <= turn.now) probe(turn, kind, shared)
+}
+
+function newShared(): SharedRefusal {
+  return { fault: new SharedFault('refusals'), hasSleepers: false, wasUrgent: false, waitedFor: undefined }
+}
+
+/** One that fails alone would double what it asks of the CA, and no more. */
+function mayWake({ policy, now }: Turn, identity: Identity): boolean {
+  const isRested = Math.abs(now - identity.wokenAt) >= policy.retry.maxMs
+  return identity.work.kind === 'waiting' && (!isAlone(identity) || isRested)
+}
+
+function probe(turn: Turn, kind: FailureKind, shared: SharedRefusal): void {
+  const { state, now } = turn
+  const { waitedFor } = shared
+  shared.waitedFor = undefined
+  const next = waitedFor && canProbe(waitedFor, kind) ? waitedFor : nextToProbe(turn, kind, !shared.wasUrgent)
+  // A minute's certificates and their identities may have gone meanwhile.
+  if (!next) {
+    state.ca.shared.delete(kind)
+    return
+  }
+  shared.fault.started(now, next)
+  shared.wasUrgent = usable(next, now) === undefined
+  const first = isUsed(state, next) ? 'on-demand' : 'first'
+  enqueue(turn, next, shared.wasUrgent ? first : 'renewal')
+  if (kind === 'rate-limited') probePause(turn)
+}
+
+/** In turn; those without a certificate before the others if `isUrgent`. */
+function nextToProbe(turn: Turn, kind: FailureKind, isUrgent: boolean): Identity | undefined {
+  let next: Identity | undefined
+  for (const identity of turn.state.identities.values())
+    if (canProbe(identity, kind) && (!next || isBefore(turn, identity, next, isUrgent))) next = identity
+  return next
+}
+
+function canProbe(identity: Identity, kind: FailureKind): boolean {
+  return failingWith(identity) === kind && !isAlone(identity) && identity.work.kind === 'waiting'
+}
+
+function isBefore({ now }: Turn, one: Identity, other: Identity, isUrgent: boolean): boolean {
+  const [mine, theirs] = [usable(one, now) === undefined, usable(other, now) === undefined]
+  if (isUrgent && mine !== theirs) return mine
+  return (one.lastFailure?.at ?? 0) < (other.lastFailure?.at ?? 0)
+}

@@ -1,0 +1,44 @@
+/** One event being decided: the state that it may change, the time, and the actions that follow so far. */
+
+import type { SecretEvent } from '../contract/secret-event.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Identity } from '../state/identity.ts'
+import type { Issued } from '../state/issued.ts'
+import type { State } from '../state/state.ts'
+import type { IdleAction } from '../state/unused.ts'
+import type { RetryPolicy } from '../time/backoff.ts'
+import type { Action } from './event.ts'
+import type { RotationPolicy } from './renewal-time.ts'
+
+/** What does not change while the process runs. */
+export interface Policy {
+  readonly rotation: RotationPolicy & { readonly settleMs: number }
+  readonly retry: RetryPolicy
+  readonly concurrency: number
+  readonly maxIdentities: number
+  readonly removalGraceMs: number
+  readonly idle: { readonly afterMs: number; readonly action: IdleAction }
+  /** In [0, 1). */
+  readonly random: () => number
+  /** See {@link Identity.phase}. */
+  readonly phaseOf: (id: SpiffeId) => number
+  /** Why clients would refuse the certificate with the roots that they are served now. */
+  readonly refusalOf: (issued: Issued, id: SpiffeId) => string | undefined
+}
+
+export interface Turn {
+  readonly state: State
+  readonly policy: Policy
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  readonly actions: Action[]
+}
+
+export function report({ actions }: Turn, name: string, event: SecretEvent): void {
+  actions.push({ kind: 'report', name, event })
+}
+
+/** An event of the agent's trust domain. */
+export function reportForAll(turn: Turn, event: SecretEvent): void {
+  report(turn, `spiffe://${turn.state.trust.trustDomain}`, event)
+}

@@ -1,0 +1,264 @@
+/** The one owner of the state: has every event decided, does what follows, and wakes at the next time that something falls due. */
+
+import { setImmediate } from 'node:timers/promises'
+import { asShownCAError } from './contract/ca-failure.ts'
+import type { SecretEvent } from './contract/secret-event.ts'
+import type { Store } from './contract/store.ts'
+import { decide } from './decide/decide.ts'
+import type { Action, Answer, Event } from './decide/event.ts'
+import type { Policy } from './decide/turn.ts'
+import { nextWake } from './decide/wake.ts'
+import { type FetchOptions, fetch } from './fetch/fetch.ts'
+import { restore } from './fetch/restore.ts'
+import type { SecretItem } from './identity/secret-item.ts'
+import { type Listener, notify, type Subscribers, Subscription } from './identity/subscribers.ts'
+import type { SpiffeId } from './spiffe/spiffe-id.ts'
+import { type Identity, type Request, usable } from './state/identity.ts'
+import type { Issued } from './state/issued.ts'
+import type { State } from './state/state.ts'
+import type { Clock } from './time/clock.ts'
+import { after, sleep } from './time/deadline.ts'
+
+/** Leaves do not wait longer for the CA's list after a jump of the clock: it may be away, and their certificates have ended. */
+const ROOTS_WITHIN_MS = 2_000
+/** Longer than a set clock stays unseen: until then the withdrawal has run, or the clock is where it was. */
+const LOOK_AGAIN_MS = 10_000
+
+export interface EngineOptions {
+  readonly state: State
+  readonly policy: Policy
+  readonly fetching: FetchOptions
+  readonly store: Store | undefined
+  /** Those who watch an identity: the engine adds and notifies them. */
+  readonly subscribers: Subscribers<SpiffeId>
+  readonly report: (name: string, event: SecretEvent) => void
+}
+
+export class Engine implements AsyncDisposable {
+  readonly state: State
+  readonly #options: EngineOptions
+  readonly #clock: Clock
+  readonly #events: Event[] = []
+  readonly #actions: Action[] = []
+  #isDeciding = false
+  #isPerforming = false
+  #timer: { readonly at: number; readonly end: Disposable } | undefined
+  readonly #requests = new Map<Request, AbortController>()
+  readonly #inFlight = new Set<Promise<void>>()
+  readonly #closed = new AbortController()
+  readonly #looks = new Map<SpiffeId, Disposable>()
+  readonly #unwatched = (id: SpiffeId) => this.dispatch({ kind: 'unwatched', id })
+
+  constructor(options: EngineOptions) {
+    this.#options = options
+    this.state = options.state
+    this.#clock = options.fetching.clock
+  }
+
+  /** Has `event` decided at once, and what follows done before this call returns, unless it comes while something is being done. */
+  dispatch(event: Event): void {
+    this.#events.push(event)
+    if (this.#isDeciding) return
+    this.#decide()
+    if (this.#isPerforming) return
+    this.#isPerforming = true
+    try {
+      for (let action = this.#actions.shift(); action; action = this.#actions.shift()) this.#perform(action)
+    } finally {
+      this.#isPerforming = false
+    }
+    this.#armTimer()
+  }
+
+  /** What the identity serves now. */
+  current(id: SpiffeId): SecretItem | undefined {
+    const identity = this.state.identities.get(id)
+    if (!identity?.current) return undefined
+    const issued = usable(identity, this.#clock.now())
+    if (!issued) this.#lookAgain(id)
+    return issued?.secret
+  }
+
+  /** Calls `listener` with each new version, and with `undefined` when it is withdrawn. */
+  watch(id: SpiffeId, listener: Listener): Disposable {
+    const subscription = new Subscription(this.#options.subscribers, id, listener, this.#unwatched)
+    this.dispatch({ kind: 'watched', id })
+    return subscription
+  }
+
+  /** Resolves when no identity waits for what the store has for it. */
+  async restored(): Promise<void> {
+    const { restoring } = this.state
+    while (restoring.waiting + restoring.running > 0) {
+      await Promise.race(this.#inFlight)
+      await setImmediate()
+    }
+  }
+
+  /** Forgets everything; resolves when no request is in flight. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed.abort(new Error('the manager is closed'))
+    this.dispatch({ kind: 'closed' })
+    this.#timer?.end[Symbol.dispose]()
+    for (const look of this.#looks.values()) look[Symbol.dispose]()
+    await Promise.all(this.#inFlight)
+  }
+
+  /** What a decision changes outside of the state, such as the roots, can dispatch: that is decided next. */
+  #decide(): void {
+    this.#isDeciding = true
+    try {
+      for (let event = this.#events.shift(); event; event = this.#events.shift())
+        this.#actions.push(...decide(this.state, event, this.#clock.now(), this.#options.policy))
+    } finally {
+      this.#isDeciding = false
+    }
+  }
+
+  #perform(action: Action): void {
+    const { fetching, store, subscribers, report } = this.#options
+    switch (action.kind) {
+      case 'fetch':
+        void this.#track(this.#fetch(action.request))
+        break
+      case 'abort':
+        this.#requests.get(action.request)?.abort(action.reason)
+        break
+      case 'restore':
+        void this.#track(this.#restore(action.identity, action.from))
+        break
+      case 'accept':
+        this.#tellAccepted(action.identity, action.accepted)
+        break
+      case 'serve':
+        notify(subscribers.get(action.identity.id), this.current(action.identity.id))
+        break
+      case 'withdraw':
+        notify(subscribers.get(action.id), undefined)
+        break
+      case 'release':
+        this.#release(action.issued)
+        break
+      case 'wipe':
+        action.key.wipe()
+        break
+      case 'store':
+        this.#store(action.identity)
+        break
+      case 'forget':
+        fetching.pending.drop(action.id)
+        if (!this.#closed.signal.aborted) store?.forget(action.id)
+        if (!action.isHeld) fetching.trust.forgetOwn(action.id)
+        break
+      case 'clearStore':
+        store?.forgetUntaken()
+        break
+      case 'askRoots':
+        void this.#track(this.#askRoots(action))
+        break
+      case 'report':
+        report(action.name, action.event)
+        break
+    }
+  }
+
+  async #fetch(request: Request): Promise<void> {
+    const { fetching } = this.#options
+    const controller = new AbortController()
+    this.#requests.set(request, controller)
+    const idle = this.#idle()
+    // Answers that lay unread while this process was busy say nothing of the CA.
+    const waitedMs = () => Math.min(this.#clock.now() - request.sentAt, this.#idle() - idle)
+    const answered = (answer: Answer) => {
+      this.#requests.delete(request)
+      this.dispatch({ kind: 'answered', request, answer, waitedMs: waitedMs() })
+    }
+    try {
+      await fetch(fetching, request, controller, answered)
+    } catch (error) {
+      if (!this.#requests.delete(request)) throw error
+      this.dispatch({ kind: 'failed', request, failure: asShownCAError(error), waitedMs: waitedMs() })
+    }
+  }
+
+  async #restore(identity: Identity, from: 'store' | 'bootstrap'): Promise<void> {
+    const { fetching, store } = this.#options
+    const found = store && (await restore({ ...fetching, store }, identity.id, from))
+    this.dispatch({ kind: 'restored', identity, from, found })
+  }
+
+  async #askRoots({ isChanged, jump }: Extract<Action, { kind: 'askRoots' }>): Promise<void> {
+    const { trust } = this.#options.fetching
+    const asked = isChanged ? trust.refreshAgain() : trust.refresh()
+    if (jump === undefined) return await asked
+    await Promise.race([asked, sleep(this.#clock, ROOTS_WITHIN_MS, this.#closed.signal).catch(() => {})])
+    if (!this.#closed.signal.aborted) this.dispatch({ kind: 'rootsAsked', jump })
+  }
+
+  #tellAccepted(identity: Identity, accepted: () => void): void {
+    try {
+      accepted()
+    } catch (error) {
+      const { code, message } = asShownCAError(error, 'The CA plugin failed when its answer was accepted: ')
+      this.#options.report(identity.id, { kind: 'ca-error', code, message })
+    }
+  }
+
+  #release({ secret, bundle, root }: Issued): void {
+    secret.wipe()
+    bundle.unlease(root.fingerprint)
+    this.#options.fetching.trust.schedulePrune(bundle)
+  }
+
+  /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
+  #store(identity: Identity): void {
+    const { store, fetching } = this.#options
+    const { current } = identity
+    if (!store || !current || current.source === 'store' || current.source === 'bootstrap') return
+    const { secret, source, receivedAt, phase } = current
+    const roots = fetching.trust.bundles
+      .own(identity.id)
+      ?.anchors()
+      .map(({ pem }) => pem)
+    const facts = {
+      chain: secret.certificateChain,
+      receivedAt,
+      phase,
+      isProvisional: source === 'brought',
+      ...(roots && { roots }),
+    }
+    secret.privateKey.open(privateKey => store.put(identity.id, { ...facts, privateKey }))
+  }
+
+  /** The clock may have been set past notAfter and back: those who came meanwhile have no secret, and nothing else would notify them. */
+  #lookAgain(id: SpiffeId): void {
+    if (this.#looks.has(id)) return
+    const look = after(this.#clock, LOOK_AGAIN_MS, () => {
+      this.#looks.delete(id)
+      this.dispatch({ kind: 'readerRefused', id })
+    })
+    this.#looks.set(id, look)
+  }
+
+  async #track(task: Promise<void>): Promise<void> {
+    this.#inFlight.add(task)
+    await task
+    this.#inFlight.delete(task)
+  }
+
+  #idle(): number {
+    return this.#clock.idle?.() ?? this.#clock.now()
+  }
+
+  /** One that fires too early finds nothing due, and is set again. */
+  #armTimer(): void {
+    const at = nextWake(this.state, this.#clock.now())
+    if (this.state.isClosed || at === Number.POSITIVE_INFINITY || (this.#timer && this.#timer.at <= at)) return
+    this.#timer?.end[Symbol.dispose]()
+    const end = this.#clock.at(at, () => {
+      this.#timer = undefined
+      this.dispatch({ kind: 'woke' })
+    })
+    this.#timer = { at, end }
+  }
+}

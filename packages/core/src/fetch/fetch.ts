@@ -1,0 +1,206 @@
+/** One certificate from asking to judged: key, CSR, the CA's answer, all under one deadline. */
+import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
+import { asShownCAError } from '../contract/ca-failure.ts'
+import type { PendingRequests } from '../contract/store.ts'
+import type { Root } from '../contract/trust-anchor.ts'
+import type { Answer } from '../decide/event.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Request } from '../state/identity.ts'
+import type { Clock } from '../time/clock.ts'
+import { after } from '../time/deadline.ts'
+import { untilAborted } from '../time/until-aborted.ts'
+import { summarize } from '../trust/root-reader.ts'
+import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
+import { isListOfText } from '../x509/pem.ts'
+import { type PrivateKey, RequestKey, type RequestKeyOptions } from './request-key.ts'
+import { Ticket } from './request-ticket.ts'
+
+/** The longest RSA key that Envoy takes has 13 kB as PEM. */
+const MAX_PRIVATE_KEY_BYTES = 16_384
+/** As in SPIRE. */
+const MAX_HINT = 1_024
+
+export interface FetchOptions extends RequestKeyOptions {
+  readonly ca: CAClient
+  readonly pending: PendingRequests
+  readonly verifier: CertificateVerifier
+  readonly trust: TrustStore
+  readonly clock: Clock
+  /** Deadline of the whole, milliseconds. */
+  readonly timeoutMs: number
+}
+
+/** One call: for whom, and what ends it before its deadline. */
+interface Call {
+  readonly id: SpiffeId
+  readonly request: Request
+  readonly controller: AbortController
+}
+
+/**
+ * Asks the CA once, and calls `answered` in the same turn of the event loop in which the answer was judged by the roots of
+ * that turn. Rejects with a {@link CAError}, or with the reason of `controller` when that is aborted. Then no key is left
+ * but that of a pending request; a key in a late answer is wiped, too. A plugin that throws something else, never answers
+ * or ignores its signal costs no more than the deadline.
+ */
+export async function fetch(
+  options: FetchOptions,
+  request: Request,
+  controller: AbortController,
+  answered: (answer: Answer) => void,
+): Promise<void> {
+  const { clock, timeoutMs, pending } = options
+  const { signal } = controller
+  const { id } = request.of
+  const call: Call = { id, request, controller }
+  using _deadline = after(clock, timeoutMs, () =>
+    controller.abort(new CAError('timeout', `The CA did not answer for ${id} within ${timeoutMs} ms`)),
+  )
+  // Never inside the caller's turn: a plugin runs next.
+  const before = await (pending.has(id) ? untilAborted(pending.get(id), signal) : undefined)
+  const key = new RequestKey(options, id, signal, before?.key)
+  using ticket = new Ticket(pending, call, key, before)
+  const answering = ask(options, call, key, ticket)
+  try {
+    const answer = await untilAborted(answering, signal)
+    // Whatever it is worth: the same request would have the same answer again.
+    pending.drop(id)
+    checkForm(answer, id)
+    const privateKey = await key.privateKey(answer)
+    await verify(options, call, answer, privateKey, (verified, offered) => {
+      signal.throwIfAborted()
+      const source = answer.privateKey ? 'brought' : 'signed'
+      const accepted = answer.accepted && (() => answer.accepted?.())
+      answered({ verified, offered, key: privateKey.sealed, source, hint: answer.hint, accepted })
+    })
+  } catch (error) {
+    key.wipe()
+    void wipeBrought(answering)
+    throw asCAError(error, signal, id)
+  }
+}
+
+async function ask(
+  { ca }: FetchOptions,
+  { id, request: { ttlSeconds, tokenFile, connectWithinMs }, controller: { signal } }: Call,
+  key: RequestKey,
+  ticket: Ticket,
+): Promise<IssuedCertificate> {
+  const optional = {
+    ...(tokenFile !== undefined && { tokenFile }),
+    ...(connectWithinMs !== undefined && { connectWithinMs }),
+  }
+  return await ca.issue({ identity: id, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
+}
+
+/** A plugin may answer anything. */
+function checkForm(answer: IssuedCertificate, id: SpiffeId): void {
+  const problem = problemOf(answer ?? {})
+  if (problem === undefined) return
+  throw new CAError(
+    'bad-response',
+    `The CA plugin gave an answer for ${id} that breaks its contract: ${problem}. Install a version of it that works.`,
+  )
+}
+
+function problemOf({
+  chain,
+  roots = [],
+  rootsFor = 'trust-domain',
+  privateKey = new Uint8Array(),
+  hint = '',
+}: Partial<IssuedCertificate>): string | undefined {
+  if (!isListOfText(chain)) return 'chain is not a list of PEM certificates'
+  if (!isListOfText(roots)) return 'roots is not a list of PEM certificates'
+  if (rootsFor !== 'trust-domain' && rootsFor !== 'identity') return 'rootsFor is neither trust-domain nor identity'
+  if (typeof hint !== 'string' || hint.length > MAX_HINT) return `hint is not a text of at most ${MAX_HINT} characters`
+  if (!(privateKey instanceof Uint8Array)) return 'privateKey is not a Uint8Array'
+  if (privateKey.length <= MAX_PRIVATE_KEY_BYTES) return undefined
+  return `privateKey has ${privateKey.length} bytes, more than ${MAX_PRIVATE_KEY_BYTES}`
+}
+
+/** Judges by the roots that are trusted and those that came along, of which none is learned here. */
+async function verify(
+  options: FetchOptions,
+  call: Call,
+  answer: IssuedCertificate,
+  privateKey: PrivateKey,
+  judged: (verified: VerifiedChain, offered: OfferedRoots) => void,
+): Promise<void> {
+  const { trust } = options
+  const {
+    id,
+    controller: { signal },
+  } = call
+  const offered = trust.knownOffered(id, answer) ?? (await untilAborted(trust.readOffered(id, answer), signal))
+  let isListed = false
+  while (true) {
+    const anchors = trust.anchorsFor(offered)
+    const areStill = () => areSame(anchors, trust.anchorsFor(offered))
+    let verified: VerifiedChain
+    try {
+      verified = await verifyAgainst(anchors, options, call, answer, privateKey)
+    } catch (error) {
+      signal.throwIfAborted()
+      // The CA may have changed its root since it was last asked for its list.
+      if (!isListed) await untilAborted(trust.refresh(), signal)
+      isListed = true
+      if (areStill()) throw withRejected(error, offered)
+      continue
+    }
+    // A root may have come or gone while another thread checked, and clients judge by those of now. Verdicts come many in
+    // one turn: with an `await` before `judged`, all of them would have looked before the first brings its roots.
+    if (areStill()) {
+      judged(verified, offered)
+      return
+    }
+  }
+}
+
+async function verifyAgainst(
+  anchors: readonly Root[],
+  { verifier, clock }: FetchOptions,
+  { id, controller: { signal } }: Call,
+  { chain }: IssuedCertificate,
+  privateKey: PrivateKey,
+): Promise<VerifiedChain> {
+  return await withKey(privateKey, key => {
+    const expected = { identity: id, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
+    return verifier.verifyLater
+      ? untilAborted(verifier.verifyLater(chain, expected), signal)
+      : verifier.verify(chain, expected)
+  })
+}
+
+function areSame(some: readonly Root[], others: readonly Root[]): boolean {
+  return (
+    some.length === others.length && some.every(({ fingerprint }, index) => fingerprint === others[index]?.fingerprint)
+  )
+}
+
+/** A key that was brought is open only while it is compared. */
+function withKey<T>({ sealed, publicKeyDer }: PrivateKey, verify: (key: Expectation['key']) => T): T {
+  return publicKeyDer ? verify({ publicKeyDer }) : sealed.open(privateKeyPem => verify({ privateKeyPem }))
+}
+
+/** The chain may lead to a root that was left out. */
+function withRejected(error: unknown, { rejected }: OfferedRoots): unknown {
+  if (!(error instanceof CAError) || rejected.length === 0) return error
+  return new CAError(error.code, `${error.message}. Roots that came with it were left out: ${summarize(rejected)}`, {
+    cause: error,
+  })
+}
+
+/** Wipes the key of an answer that nobody takes, whenever it comes. Never rejects. */
+async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void> {
+  try {
+    const { privateKey } = await answering
+    if (privateKey instanceof Uint8Array) privateKey.fill(0)
+  } catch {} // there is no answer, or none with a key
+}
+
+/** A plugin may throw anything: nothing of it is passed on but what can be shown. */
+function asCAError(error: unknown, signal: AbortSignal, id: SpiffeId): unknown {
+  return signal.aborted && error === signal.reason ? error : asShownCAError(error, `The CA plugin failed for ${id}: `)
+}

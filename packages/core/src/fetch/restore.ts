@@ -1,0 +1,94 @@
+/** Reads an identity's certificate from a store, judged as a CA's answer is before it is served. */
+
+import { CAError } from '../contract/ca-client.ts'
+import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
+import { type Store, StoreError } from '../contract/store.ts'
+import type { Found, RestoreSource } from '../decide/event.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import type { Clock } from '../time/clock.ts'
+import { withDeadline } from '../time/deadline.ts'
+import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+import { type CertificateVerifier, faultOf } from '../x509/ca-answer-verifier.ts'
+import { splitCertificates } from '../x509/pem.ts'
+
+/** A disk that hangs must not keep the CA from being asked. */
+const READ_MS = 5_000
+
+export interface RestoreOptions {
+  readonly store: Store
+  readonly trust: TrustStore
+  readonly verifier: CertificateVerifier
+  readonly vault: KeyVault
+  readonly clock: Clock
+}
+
+interface Read {
+  readonly chain: Uint8Array
+  readonly privateKey: Uint8Array
+  readonly roots?: readonly string[]
+  readonly rootsFor?: 'identity'
+  readonly receivedAt: number
+  readonly phase: number
+  readonly isProvisional: boolean
+}
+
+/** The stored certificate, or the pair that an operator has placed; a text where it cannot be used. Never rejects. */
+export async function restore(
+  { store, trust, verifier, vault, clock }: RestoreOptions,
+  id: SpiffeId,
+  source: RestoreSource,
+): Promise<Found | string | undefined> {
+  const reading = source === 'store' ? store.read(id) : bootstrap(store, id, clock.now())
+  let privateKey: SealedKey | undefined
+  try {
+    const read = await withDeadline({ clock, ms: READ_MS, error: diskIsLate }, () => reading)
+    if (!read) return undefined
+    const key = new SealedKey(vault, read.privateKey)
+    privateKey = key
+    const chain = splitCertificates(Buffer.from(read.chain).toString('latin1'))
+    const offered = await offeredRoots(trust, id, read)
+    const anchors = trust.anchorsFor(offered)
+    if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
+    const expected = { identity: id, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
+    const verified = key.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
+    const { receivedAt, phase, isProvisional } = read
+    return { verified, offered, key, receivedAt, phase, isProvisional }
+  } catch (error) {
+    privateKey?.wipe()
+    void wipeLate(reading)
+    return reasonOf(error)
+  }
+}
+
+async function bootstrap(store: Store, id: SpiffeId, receivedAt: number): Promise<Read | undefined> {
+  const pair = await store.bootstrap(id)
+  return pair && { ...pair, receivedAt, phase: 0, isProvisional: true }
+}
+
+function diskIsLate(): Error {
+  return new Error(`the disk did not answer within ${READ_MS} ms`)
+}
+
+/** Wipes the key of a file that was read too late. Never rejects. */
+async function wipeLate(reading: Promise<Read | undefined>): Promise<void> {
+  try {
+    const found = await reading
+    found?.privateKey.fill(0)
+  } catch {} // there is none
+}
+
+/** Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again. */
+async function offeredRoots(trust: TrustStore, id: SpiffeId, { roots = [], rootsFor }: Read): Promise<OfferedRoots> {
+  if (roots.length === 0 && !trust.bundles.get(trustDomainOf(id))) await trust.firstAsked
+  return await trust.readOffered(id, { roots, ...(rootsFor && { rootsFor }) })
+}
+
+const NO_ROOT = {
+  store: 'no root is known that it could be under',
+  bootstrap: 'no root is known that it could be under: put the root into its file, behind the chain',
+} as const
+
+function reasonOf(error: unknown): string {
+  if (error instanceof CAError) return faultOf(error)
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,49 @@
+/** Whether clients would refuse a certificate with the roots that they are served now: asked once for each kind in a moment. */
+
+import { CAError } from './contract/ca-client.ts'
+import { type SpiffeId, trustDomainOf } from './spiffe/spiffe-id.ts'
+import type { Issued } from './state/issued.ts'
+import type { Clock } from './time/clock.ts'
+import type { TrustStore } from './trust/trust-store.ts'
+import { type CertificateVerifier, faultOf } from './x509/ca-answer-verifier.ts'
+import { splitCertificates } from './x509/pem.ts'
+
+export class PreflightVerdicts {
+  readonly #verifier: CertificateVerifier
+  readonly #trust: TrustStore
+  readonly #clock: Clock
+  /** Thousands of certificates are of one kind, and are asked about in one moment. */
+  readonly #verdicts = new Map<string, string | undefined>()
+  #judgedAt = Number.NaN
+
+  constructor(verifier: CertificateVerifier, trust: TrustStore, clock: Clock) {
+    this.#verifier = verifier
+    this.#trust = trust
+    this.#clock = clock
+  }
+
+  /** Why clients would refuse it, or another of its kind. */
+  refusalOf(issued: Issued, id: SpiffeId): string | undefined {
+    const now = this.#clock.now()
+    if (this.#judgedAt !== now) this.#verdicts.clear()
+    this.#judgedAt = now
+    const { bundles } = this.#trust
+    const roots = bundles.current(trustDomainOf(id), bundles.own(id) && id)
+    const key = `${roots?.version} ${issued.kind}`
+    if (!this.#verdicts.has(key)) this.#verdicts.set(key, this.#judge(issued, id, now))
+    return this.#verdicts.get(key)
+  }
+
+  #judge({ secret, clientRefusal }: Issued, id: SpiffeId, now: number): string | undefined {
+    const chain = splitCertificates(secret.certificateChain.toString('latin1'))
+    const anchors = this.#trust.anchorsFor({ identity: id, roots: [] }).map(({ certificate }) => certificate)
+    try {
+      return secret.privateKey.open(
+        privateKeyPem =>
+          this.#verifier.verify(chain, { identity: id, key: { privateKeyPem }, anchors, now }).clientRefusal,
+      )
+    } catch (error) {
+      return error instanceof CAError ? faultOf(error) : clientRefusal
+    }
+  }
+}

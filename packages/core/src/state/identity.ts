@@ -1,0 +1,175 @@
+/** One identity that is held: plain data. Only `decide` changes it. */
+
+import type { FailureKind } from '../contract/ca-failure.ts'
+import type { SecretEvent } from '../contract/secret-event.ts'
+import type { FailureCode } from '../identity/identity-entry.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Issued } from './issued.ts'
+
+/** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
+export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
+
+export type Reason = Extract<SecretEvent, { kind: 'csr-sent' }>['reason']
+
+/** Why an identity is kept: it was added, somebody requested it, or it was removed and its grace period lasts. */
+export type Keep =
+  | { readonly kind: 'pinned' }
+  | { readonly kind: 'on-demand' }
+  /** `until`: milliseconds since the epoch, as all times here. */
+  | { readonly kind: 'removed'; readonly until: number }
+
+/** One call to the CA. */
+export interface Request {
+  readonly of: Identity
+  readonly urgency: Urgency
+  readonly sentAt: number
+  /** See {@link CertificateRequest.connectWithinMs}. */
+  readonly connectWithinMs: number | undefined
+  readonly ttlSeconds: number
+  readonly tokenFile: string | undefined
+  /** See {@link Issued.phase}. */
+  readonly phase: number
+}
+
+/** The plan for the next certificate. An identity that is wanted always has one. */
+export type Work =
+  /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has since reported a newer one. */
+  | { readonly kind: 'restoring'; readonly urgency: RestoreUrgency; readonly isOutdated: boolean }
+  | { readonly kind: 'waiting'; readonly due: number; readonly reason: Reason }
+  | { readonly kind: 'queued'; readonly reason: Reason }
+  | { readonly kind: 'fetching'; readonly request: Request }
+  | { readonly kind: 'idle' }
+  | { readonly kind: 'forgotten' }
+
+export type RestoreUrgency = Extract<Urgency, 'on-demand' | 'first'>
+
+/** How the last attempt ended. */
+export type Health =
+  | { readonly kind: 'ok' }
+  | {
+      readonly kind: 'failing'
+      /** Of the first failure in a row. */
+      readonly since: number
+      readonly cause: FailureKind
+      /** It failed, at least once, where others need not have. */
+      readonly isOwn: boolean
+      /** How often others fared better meanwhile. */
+      readonly contradictions: number
+    }
+
+export interface Failure {
+  readonly at: number
+  readonly code: FailureCode
+  readonly message: string
+  readonly local?: boolean
+}
+
+/** The time at which `decide` looks at an identity next; `identity` is absent once another took its place. */
+export interface Wake {
+  readonly time: number
+  identity: Identity | undefined
+}
+
+export interface Identity {
+  readonly id: SpiffeId
+  readonly addedAt: number
+  /** Its stable share of chance, in [0, 1): where in a window of time its turn is. */
+  readonly phase: number
+  tokenFile: string | undefined
+  keep: Keep
+  work: Work
+  health: Health
+  /** Failures in a row that lengthen its backoff. */
+  backoffs: number
+  lastSuccessAt: number | undefined
+  /** Also of an identity that has succeeded since. */
+  lastFailure: Failure | undefined
+  /** When the end of a cause that it seemed to share last ended its wait. */
+  wokenAt: number
+  /** Why clients would refuse the last certificate that was to replace the one in use. */
+  withheld: string | undefined
+  /** The certificate in use; past its notAfter until the withdrawal runs: see {@link usable}. */
+  current: Issued | undefined
+  /** A revocation list names the certificate in use. */
+  revoked: { readonly since: number; readonly reason: string } | undefined
+  /** Replaces the one in use `from` then on. */
+  upcoming: { readonly issued: Issued; readonly from: number } | undefined
+  /** Served again if the one in use ends without a successor. */
+  spare: Issued | undefined
+  /** The last one in use ended before another one took its place. */
+  hasExpired: boolean
+  wake: Wake | undefined
+}
+
+export function newIdentity(
+  id: SpiffeId,
+  fields: Pick<Identity, 'addedAt' | 'phase' | 'tokenFile' | 'keep'>,
+): Identity {
+  return {
+    id,
+    addedAt: fields.addedAt,
+    phase: fields.phase,
+    tokenFile: fields.tokenFile,
+    keep: fields.keep,
+    work: { kind: 'idle' },
+    health: OK,
+    backoffs: 0,
+    lastSuccessAt: undefined,
+    lastFailure: undefined,
+    wokenAt: Number.NEGATIVE_INFINITY,
+    withheld: undefined,
+    current: undefined,
+    revoked: undefined,
+    upcoming: undefined,
+    spare: undefined,
+    hasExpired: false,
+    wake: undefined,
+  }
+}
+
+export const OK: Health = { kind: 'ok' }
+
+/**
+ * The certificate in use; `undefined` from notAfter on, also while its withdrawal is still to come: an event loop that was
+ * stopped or busy reads its sockets before it runs timers.
+ */
+export function usable({ current }: Identity, now: number): Issued | undefined {
+  return current && current.secret.notAfter > now ? current : undefined
+}
+
+/** The certificate in use, unless it is revoked: then any other one is better. */
+export function worthKeeping(identity: Identity, now: number): Issued | undefined {
+  return identity.revoked ? undefined : usable(identity, now)
+}
+
+/** The one that came last: it waits for its time, or is in use. */
+export function newest(identity: Identity, now: number): Issued | undefined {
+  return identity.upcoming?.issued ?? usable(identity, now)
+}
+
+/** Refusals that others contradicted until an identity counts as alone. One is as likely a cause that came back after a short while. */
+export const CONTRADICTIONS_TO_BE_ALONE = 2
+
+/** Whether it fails while others are answered: then it shares no cause with them. */
+export function isAlone({ health }: Identity): boolean {
+  return health.kind === 'failing' && health.contradictions >= CONTRADICTIONS_TO_BE_ALONE
+}
+
+/** Whether it has failed, since its last success, where others need not have. */
+export function hasFailedAlone({ health }: Identity): boolean {
+  return health.kind === 'failing' && health.isOwn
+}
+
+export function failingWith({ health }: Identity): FailureKind | undefined {
+  return health.kind === 'failing' ? health.cause : undefined
+}
+
+/** When something of it falls due by itself; infinite if nothing does. */
+export function nextAt({ keep, work, current, upcoming }: Identity): number {
+  let at = Number.POSITIVE_INFINITY
+  if (keep.kind === 'removed') at = keep.until
+  if (work.kind === 'waiting') at = Math.min(at, work.due)
+  if (current) at = Math.min(at, current.secret.notAfter)
+  if (upcoming) at = Math.min(at, upcoming.from)
+  return at
+}

@@ -1,0 +1,86 @@
+/** All that is held and known, but for the trust bundles: the engine owns it, and `decide` alone changes it. */
+
+import type { PendingRequests, Store } from '../contract/store.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { Heap } from '../time/heap.ts'
+import type { TrustStore } from '../trust/trust-store.ts'
+import { type CAHealth, newCAHealth } from './ca-health.ts'
+import { FetchQueue } from './fetch-queue.ts'
+import { type Identity, nextAt, type Wake } from './identity.ts'
+import { TtlWishes } from './ttl-wishes.ts'
+import { type IdleAction, Unused } from './unused.ts'
+
+export interface State {
+  /** In the order in which they came. */
+  readonly identities: Map<SpiffeId, Identity>
+  /** Those that somebody watches, held or not: a pattern that matches one is not a reason to keep it. */
+  readonly watched: Pick<ReadonlyMap<SpiffeId, unknown>, 'has'>
+  readonly unused: Unused
+  /** There was no room for them. */
+  readonly rejected: Set<SpiffeId>
+  /** Requests to the CA. */
+  readonly queue: FetchQueue<Identity>
+  /** Reads from the store. */
+  readonly restoring: FetchQueue<Identity>
+  readonly ca: CAHealth
+  readonly ttl: TtlWishes
+  /** Each is reported once, not by each identity. */
+  lowestTtlReported: number
+  readonly trust: TrustStore
+  /** Requests that wait for somebody's approval. */
+  readonly pending: Pick<PendingRequests, 'has'>
+  /** What the previous process left. */
+  readonly stored: Pick<Store, 'take'> | undefined
+  /** At most one live wake for each identity. */
+  readonly wakes: Heap<Wake>
+  /** When what nobody has taken from the store is wiped; infinite once that is done. */
+  clearStoreAt: number
+  isClosed: boolean
+}
+
+export interface StateParts extends Pick<State, 'watched' | 'trust' | 'pending' | 'stored' | 'clearStoreAt'> {
+  readonly ttlSeconds: number
+  readonly concurrency: number
+  readonly idle: { readonly afterMs: number; readonly action: IdleAction }
+}
+
+export function newState({ ttlSeconds, concurrency, idle, ...parts }: StateParts): State {
+  return {
+    ...parts,
+    identities: new Map(),
+    unused: new Unused(idle),
+    rejected: new Set(),
+    queue: new FetchQueue(),
+    restoring: new FetchQueue(),
+    ca: newCAHealth(concurrency),
+    ttl: new TtlWishes(ttlSeconds),
+    lowestTtlReported: Number.POSITIVE_INFINITY,
+    wakes: new Heap((a, b) => a.time < b.time),
+    isClosed: false,
+  }
+}
+
+/** Whether somebody watches this very identity. */
+export function isUsed({ watched }: State, { id }: Identity): boolean {
+  return watched.has(id)
+}
+
+/** The heap may hold so many wakes that were overtaken, beside one for each identity. */
+const MAX_STALE = 1_000
+
+/** Call after a time of the identity changed: it is looked at then. One that is woken too early is looked at in vain, and again. */
+export function armWake({ wakes, identities }: State, identity: Identity): void {
+  const time = nextAt(identity)
+  const planned = identity.wake
+  if (time === Number.POSITIVE_INFINITY || (planned && planned.time <= time)) return
+  dropWake(identity)
+  const wake = { time, identity }
+  identity.wake = wake
+  wakes.push(wake)
+  if (wakes.size > 2 * identities.size + MAX_STALE) wakes.retain(each => each.identity !== undefined)
+}
+
+export function dropWake(identity: Identity): void {
+  if (identity.wake) identity.wake.identity = undefined
+  identity.wake = undefined
+}
