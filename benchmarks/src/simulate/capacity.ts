@@ -68,12 +68,11 @@ async function tryOut(
   progress: (simulatedMs: number) => void,
 ): Promise<Trial> {
   const { ttlMs, outageMs } = settings
-  const wanted: Omit<WorldSettings, 'outage'> = { ...settings, replicas: 1, skewMs: 0, roots: 'none' }
-  await using booted = await World.create({ ...wanted, outage: undefined }, progress)
+  const wanted: Omit<WorldSettings, 'outages'> = { ...settings, replicas: 1, skewMs: 0, roots: 'none' }
+  const booted = await World.create({ ...wanted, outages: [] }, progress)
   await bootAll(booted)
   const boot = booted.measure()
   const { world, afterMs } = await throughOutage(wanted, { outageMs, manner: 'refuse' }, progress)
-  await using _ = world
   const after = world.measure()
   return {
     ttlMs,

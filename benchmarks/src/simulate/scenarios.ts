@@ -17,8 +17,19 @@ export interface Row {
   readonly recoveredAfterS?: number
   /** For how many seconds some node served a certificate under a root that another did not know. */
   readonly unverifiableS?: number
+  /** What its outages did to the identities. */
+  readonly trouble?: Trouble
   /** Further figures, as sentences. */
   readonly notes: readonly string[]
+}
+
+/** The shares of identities that are in trouble, by the minute. */
+export interface Trouble {
+  readonly outages: WorldSettings['outages']
+  /** Their last call failed. */
+  readonly failing: Float64Array
+  /** Their certificate has ended without a successor. */
+  readonly without: Float64Array
 }
 
 /** `settings`: of the command line; a scenario sets the rest itself. */
@@ -27,11 +38,14 @@ export type Scenario = (
   progress: (variant: string, simulatedMs: number) => void,
 ) => Promise<readonly Row[]>
 
-export interface ScenarioSettings extends Omit<WorldSettings, 'ttlMs' | 'skewMs' | 'outage' | 'roots' | 'settleMs'> {
+export interface ScenarioSettings extends Omit<WorldSettings, 'ttlMs' | 'skewMs' | 'outages' | 'roots' | 'settleMs'> {
   /** `undefined`: the scenario's own. */
   readonly ttlMs: number | undefined
   readonly skewMs: number
   readonly outageMs: number
+  /** Of `month`: how long it is, and how many replicas are simulated. */
+  readonly days: number
+  readonly sample: number
 }
 
 /** The same world in small or large: a node and its share of the CA stay what they are. */
@@ -40,7 +54,7 @@ export function scaled(settings: ScenarioSettings, scale: number): ScenarioSetti
   return { ...settings, nodes: times(settings.nodes), rate: times(settings.rate), queue: times(settings.queue) }
 }
 
-const CALM = { ttlMs: 24 * HOUR_MS, skewMs: 0, outage: undefined, roots: 'none' } as const
+const CALM = { ttlMs: 24 * HOUR_MS, skewMs: 0, outages: [], roots: 'none' } as const
 
 /** Every node starts, and every identity wants its first certificate. */
 export const boot: Scenario = async (settings, progress) => {
@@ -54,7 +68,7 @@ export const boot: Scenario = async (settings, progress) => {
   for (const { variant, ...more } of variants) {
     const ttlMs = settings.ttlMs ?? CALM.ttlMs
     const wanted = { ...CALM, ...settings, ...more, ttlMs, skewMs: 0 }
-    await using world = await World.create(wanted, ms => progress(variant, ms))
+    const world = await World.create(wanted, ms => progress(variant, ms))
     await bootAll(world)
     const measured = world.measure()
     const ideal = (nodes * identities) / measured.capacity
@@ -86,7 +100,7 @@ export const steady: Scenario = async (settings, progress) => {
     { variant: '1 × 10,000, lifetime 60 s', ...settings, nodes: 1, identities: 10_000, ttlMs: MINUTE_MS, rate: 10_000 },
   ]
   for (const { variant, ...more } of variants) {
-    await using world = await World.create({ ...CALM, ...more, skewMs: 0 }, ms => progress(variant, ms))
+    const world = await World.create({ ...CALM, ...more, skewMs: 0 }, ms => progress(variant, ms))
     await world.runUntil(0.4 * more.ttlMs)
     world.startMeasuring()
     await world.runUntil(4 * more.ttlMs)
@@ -130,7 +144,7 @@ export const rotation: Scenario = async (settings, progress) => {
   for (const { variant, ...more } of ROTATIONS) {
     // Nodes that start together would poll together.
     const bootWithinMs = Math.max(settings.bootWithinMs, 10 * MINUTE_MS)
-    await using world = await World.create({ ...CALM, ...settings, ...more, bootWithinMs, ttlMs, skewMs: 0 }, ms =>
+    const world = await World.create({ ...CALM, ...settings, ...more, bootWithinMs, ttlMs, skewMs: 0 }, ms =>
       progress(variant, ms),
     )
     await world.runUntil(Math.min(HOUR_MS, 0.2 * ttlMs))
@@ -192,7 +206,6 @@ export const outage: Scenario = async (settings, progress) => {
       { outageMs, manner },
       ms => progress(variant, ms),
     )
-    await using _ = world
     const recoveredAfterS = (world.fleet.allWellSince - world.time.start - afterMs - outageMs) / 1_000
     const { start } = world.time
     const after = summarise(world.ca.calls.between(start + afterMs + outageMs, world.time.now()))
@@ -210,12 +223,12 @@ export const outage: Scenario = async (settings, progress) => {
 
 /** A world that has booted, gone through its outage and recovered; measured from the outage on. */
 export async function throughOutage(
-  settings: Omit<WorldSettings, 'outage'>,
+  settings: Omit<WorldSettings, 'outages'>,
   { outageMs, manner }: { readonly outageMs: number; readonly manner: 'refuse' | 'silent' },
   progress: (simulatedMs: number) => void,
 ): Promise<{ readonly world: World; readonly afterMs: number }> {
   const afterMs = worstOutageStart(settings.ttlMs, outageMs)
-  const world = await World.create({ ...settings, outage: { afterMs, forMs: outageMs, manner } }, progress)
+  const world = await World.create({ ...settings, outages: [{ afterMs, forMs: outageMs, manner }] }, progress)
   await world.runUntil(afterMs)
   world.startMeasuring()
   await world.runUntil(afterMs + outageMs)
@@ -229,7 +242,7 @@ export const skew: Scenario = async (settings, progress) => {
   const ttlMs = settings.ttlMs ?? HOUR_MS
   for (const skewMs of [...new Set([4 * MINUTE_MS, settings.skewMs])]) {
     const variant = `clocks off by up to ${skewMs / MINUTE_MS} min, lifetime ${hours(ttlMs)}`
-    await using world = await World.create({ ...CALM, ...settings, ttlMs, skewMs }, ms => progress(variant, ms))
+    const world = await World.create({ ...CALM, ...settings, ttlMs, skewMs }, ms => progress(variant, ms))
     await world.runUntil(ttlMs)
     const late = summarise(world.ca.calls.between(world.time.now() - 10 * MINUTE_MS, world.time.now()))
     rows.push({
@@ -256,6 +269,6 @@ function seconds(value: number): string {
   return `${value.toFixed(1)} s`
 }
 
-function hours(ms: number): string {
+export function hours(ms: number): string {
   return `${+(ms / HOUR_MS).toFixed(2)} h`
 }

@@ -1,40 +1,30 @@
 /** Time that passes as fast as the work allows, for thousands of nodes at once; each node has a clock of its own on it. */
 import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '@livery/core'
-
-const SECOND_MS = 1_000
+import { Heap } from '@livery/core/decide'
 
 class Deadline implements Disposable {
   readonly time: number
-  #task: (() => void) | undefined
+  readonly order: number
+  task: (() => void) | undefined
 
-  constructor(time: number, task: () => void) {
+  constructor(time: number, order: number, task: () => void) {
     this.time = time
-    this.#task = task
-  }
-
-  run(): void {
-    const task = this.#task
-    this.#task = undefined
-    task?.()
+    this.order = order
+    this.task = task
   }
 
   [Symbol.dispose](): void {
-    this.#task = undefined
+    this.task = undefined
   }
 }
 
-/**
- * Deadlines of whole milliseconds, kept by the second and sorted only when that second comes: a million of them cost
- * what they hold, and a quiet hour next to nothing.
- */
 export class VirtualTime {
   readonly start: number
   #now: number
-  readonly #later = new Map<number, Deadline[]>()
-  /** The deadlines of the present second, by millisecond. */
-  readonly #slots: Deadline[][] = Array.from({ length: SECOND_MS }, () => [])
-  #inSlots = 0
+  readonly #deadlines = new Heap<Deadline>((a, b) => (a.time === b.time ? a.order < b.order : a.time < b.time))
+  #set = 0
+  #hasPromises = false
 
   /** `start`: whole milliseconds since the epoch. */
   constructor(start: number = Date.UTC(2026, 0, 1)) {
@@ -46,61 +36,46 @@ export class VirtualTime {
     return this.#now
   }
 
-  /** As `Clock.at`; deadlines of one millisecond run in the order in which they were set. */
+  /** As `Clock.at`, in whole milliseconds; deadlines of one millisecond run in the order in which they were set. */
   at(time: number, task: () => void): Disposable {
-    const deadline = new Deadline(Math.max(Math.ceil(time), this.#now), task)
-    const second = secondOf(deadline.time)
-    if (second === secondOf(this.#now)) this.#fill(deadline)
-    else {
-      const others = this.#later.get(second)
-      if (others) others.push(deadline)
-      else this.#later.set(second, [deadline])
-    }
+    const deadline = new Deadline(Math.max(Math.ceil(time), this.#now), this.#set++, task)
+    this.#deadlines.push(deadline)
     return deadline
   }
 
-  /** The clock of a node that is `offsetMs` ahead of the true time (behind, if negative). */
+  /** The clock of a node that is `offsetMs` ahead of the true time (behind, if negative). Its tasks may use promises. */
   clock(offsetMs = 0): Clock {
-    return { now: () => this.#now + offsetMs, at: (time, task) => this.at(time - offsetMs, task) }
+    return {
+      now: () => this.#now + offsetMs,
+      at: (time, task) =>
+        this.at(time - offsetMs, () => {
+          task()
+          this.settle()
+        }),
+    }
   }
 
-  /** Moves on to `time`, running each deadline at its time and letting what it started go on before the next. */
+  /** What is under way in promises goes on before the next deadline runs. */
+  settle(): void {
+    this.#hasPromises = true
+  }
+
+  /** Moves on to `time`, running each deadline at its time. */
   async runUntil(time: number): Promise<void> {
-    const end = Math.ceil(time)
+    const end = Math.max(Math.ceil(time), this.#now)
     for (;;) {
-      await this.#runNow()
-      if (this.#now >= end) return
-      const next = this.#inSlots > 0 ? this.#now + 1 : (secondOf(this.#now) + 1) * SECOND_MS
-      this.#moveTo(Math.min(next, end))
+      if (this.#hasPromises) {
+        this.#hasPromises = false
+        // All promise callbacks have run once an immediate has.
+        await setImmediate()
+        continue
+      }
+      const next = this.#deadlines.peek()
+      if (!next || next.time > end) break
+      this.#deadlines.pop()
+      this.#now = next.time
+      next.task?.()
     }
+    this.#now = end
   }
-
-  async #runNow(): Promise<void> {
-    const index = this.#now % SECOND_MS
-    for (let due = this.#slots[index]; due && due.length > 0; due = this.#slots[index]) {
-      this.#slots[index] = []
-      this.#inSlots -= due.length
-      for (const deadline of due) deadline.run()
-      // Everything that is modelled settles in promise callbacks, all of which have run once an immediate has.
-      await setImmediate()
-    }
-  }
-
-  #moveTo(time: number): void {
-    const second = secondOf(time)
-    const isNew = second !== secondOf(this.#now)
-    this.#now = time
-    if (!isNew) return
-    for (const deadline of this.#later.get(second) ?? []) this.#fill(deadline)
-    this.#later.delete(second)
-  }
-
-  #fill(deadline: Deadline): void {
-    this.#slots[deadline.time % SECOND_MS]?.push(deadline)
-    this.#inSlots++
-  }
-}
-
-function secondOf(time: number): number {
-  return Math.floor(time / SECOND_MS)
 }

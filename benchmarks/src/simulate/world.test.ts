@@ -17,12 +17,12 @@ const small: WorldSettings = {
   skewMs: 0,
   names: 'own',
   roots: 'none',
-  outage: undefined,
+  outages: [],
   seed: 1,
 }
 
 async function run(settings: WorldSettings, ms: number) {
-  await using world = await World.create(settings, () => {})
+  const world = await World.create(settings, () => {})
   await world.runUntil(ms)
   return world.measure()
 }
@@ -49,8 +49,8 @@ test('a short queue refuses, and everybody is served all the same', async () => 
 })
 
 test('an outage longer than what is left is seen as a lapse', async () => {
-  const outage = { afterMs: 20 * MINUTE, forMs: 60 * MINUTE, manner: 'refuse' } as const
-  const { service } = await run({ ...small, outage }, 100 * MINUTE)
+  const outages = [{ afterMs: 20 * MINUTE, forMs: 60 * MINUTE, manner: 'refuse' }] as const
+  const { service } = await run({ ...small, outages }, 100 * MINUTE)
   assert.equal(service.lapsed, 60)
   assert.ok(service.lapsedIdentitySeconds > 60 * 19 * 60, `${service.lapsedIdentitySeconds}`)
 })

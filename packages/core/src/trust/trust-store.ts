@@ -22,7 +22,7 @@ import type { TrustBundle } from './trust-bundle.ts'
 export interface TrustStoreOptions
   extends Omit<RootLifecycleOptions, 'bundles' | 'revocation'>,
     Pick<RootIntakeOptions, 'revokesMissingRoots'> {
-  readonly ca: CAClient
+  readonly ca: Omit<CAClient, 'issue'>
   readonly verifier: CertificateVerifier
   readonly random: () => number
   /** How often a CA without `subscribe` is asked for its roots. */

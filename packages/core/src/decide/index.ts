@@ -1,0 +1,15 @@
+/** The public names of `@livery/core/decide`: the decisions without the engine, for simulations. */
+
+export { DEFAULT_OPTIONS } from '../secret-manager-options.ts'
+export type { Identity, Request } from '../state/identity.ts'
+export { newState, type State } from '../state/state.ts'
+export { Heap } from '../time/heap.ts'
+export { RootReader } from '../trust/root-reader.ts'
+export { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS } from '../trust/settle-time.ts'
+export { type OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+export { judge } from '../x509/ca-answer-verifier.ts'
+export { decide } from './decide.ts'
+export type { Action, Event } from './event.ts'
+export { phaseOf } from './renewal-time.ts'
+export type { Policy } from './turn.ts'
+export { nextWake } from './wake.ts'
