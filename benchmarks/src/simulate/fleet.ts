@@ -62,7 +62,7 @@ export class Fleet {
       watcher: {
         served: (id, certificate) => this.#served(numberOf(id), certificate),
         withdrawn: id => this.service.withdrawn(numberOf(id), time.now()),
-        reported: (name, event) => this.#observe(node, numbers.get(name), event),
+        reported: (name, event) => this.#observe(node, () => numberOf(name), event),
       },
     })
     for (let index = 0; index < identities; index++) {
@@ -77,15 +77,19 @@ export class Fleet {
     this.onServed(identity, certificate)
   }
 
-  #observe(node: number, identity: number | undefined, event: SecretEvent): void {
+  #observe(node: number, identity: () => number, event: SecretEvent): void {
     if (event.kind === 'roots-changed') this.onRoots(node)
-    if (identity === undefined) return
-    if (event.kind === 'ca-error' && this.#isFailing[identity] === 0) {
-      this.#isFailing[identity] = 1
-      this.failing++
-    } else if (event.kind === 'issued' && this.#isFailing[identity] === 1) {
-      this.#isFailing[identity] = 0
-      if (--this.failing === 0) this.allWellSince = this.#options.time.now()
+    else if (event.kind === 'ca-error') this.#mark(identity(), 1)
+    else if (event.kind === 'issued' && this.failing > 0) {
+      this.#mark(identity(), 0)
+      if (this.failing === 0) this.allWellSince = this.#options.time.now()
     }
+  }
+
+  #mark(identity: number, isFailing: 0 | 1): void {
+    // A trust domain has none.
+    if (Number.isNaN(identity)) return
+    this.failing += isFailing - (this.#isFailing[identity] ?? 0)
+    this.#isFailing[identity] = isFailing
   }
 }

@@ -43,6 +43,11 @@ export interface ModelCAOptions {
   readonly outages: readonly Outage[]
 }
 
+/** Made once: the trace of an error costs more than all else about a call. */
+const TIMEOUT = new CAError('timeout', 'no answer in time')
+const REFUSED = new CAError('unavailable', 'connection refused')
+const LOST = new CAError('unavailable', 'connection lost')
+
 /** How far notBefore is in the past, as istiod sets it. */
 export const BACKDATE_MS = 120_000
 
@@ -54,16 +59,19 @@ export class ModelCA {
   waits = new Counts(0, 1)
   readonly #options: ModelCAOptions
   readonly #replicas: readonly Replica[]
+  readonly #full: CAError
   readonly #listeners: ((change: CAChange) => void)[] = []
   #roots: readonly ModelRoot[]
   #signingRoot: ModelRoot
 
   constructor(options: ModelCAOptions, root: ModelRoot) {
     this.#options = options
-    const { replicas, time, rate, queue, random } = options
+    const { replicas, time, rate, queue, random, retryAfterMs } = options
     this.#replicas = Array.from({ length: replicas }, () => new Replica({ rate, queue, random }))
     this.#roots = [root]
     this.#signingRoot = root
+    const hint = retryAfterMs === undefined ? {} : { retryAfterMs }
+    this.#full = new CAError('rate-limited', 'the queue is full', hint)
     this.calls = new Counts(time.start, 1_000)
     this.signed = new Counts(time.start, 1_000)
     this.refused = new Counts(time.start, 1_000)
@@ -124,7 +132,7 @@ export class ModelCA {
     const deadline = time.now() + timeoutMs
     const outcome = this.#arrive(replica)
     if (outcome && outcome.at <= deadline) return outcome
-    return { at: deadline, failure: new CAError('timeout', `no answer within ${timeoutMs} ms`) }
+    return { at: deadline, failure: TIMEOUT }
   }
 
   /** Resolves with the PEM of its roots after a round trip. */
@@ -137,23 +145,21 @@ export class ModelCA {
   }
 
   #arrive(replica: Replica): Outcome | undefined {
-    const { time, roundTripMs, retryAfterMs, outages } = this.#options
+    const { time, roundTripMs, outages } = this.#options
     const at = time.now() + roundTripMs / 2
     const back = roundTripMs / 2
     this.calls.add(at)
     const outage = outages.find(({ until }) => at < until)
     if (outage && at >= outage.from) {
       if (outage.manner === 'silent') return undefined
-      return { at: at + back, failure: new CAError('unavailable', 'connection refused') }
+      return { at: at + back, failure: REFUSED }
     }
     const turn = replica.offer(at)
     if (turn.kind === 'refused') {
       this.refused.add(at)
-      const hint = retryAfterMs === undefined ? {} : { retryAfterMs }
-      return { at: at + back, failure: new CAError('rate-limited', 'the queue is full', hint) }
+      return { at: at + back, failure: this.#full }
     }
-    if (outage && turn.at > outage.from)
-      return { at: outage.from + back, failure: new CAError('unavailable', 'connection lost') }
+    if (outage && turn.at > outage.from) return { at: outage.from + back, failure: LOST }
     this.signed.add(turn.at)
     this.waits.add(turn.at - at)
     return { at: turn.at + back, signedAt: turn.at }

@@ -92,7 +92,7 @@ export function replicaMonths(settings: ScenarioSettings): readonly ReplicaMonth
 }
 
 /** The load of the whole CA, as the replicas that were simulated have it for each node, and how far that may be off. */
-function sampling(
+export function sampling(
   { nodes, identities, replicas }: ScenarioSettings,
   months: readonly ReplicaMonth[],
   rows: readonly Row[],

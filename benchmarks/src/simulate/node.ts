@@ -140,7 +140,7 @@ export class SimulatedNode {
     if (this.#isDeciding) return
     this.#isDeciding = true
     for (let next = this.#events.shift(); next; next = this.#events.shift())
-      this.#actions.push(...decide(this.#state, next, this.#now(), this.#policy))
+      for (const action of decide(this.#state, next, this.#now(), this.#policy)) this.#actions.push(action)
     this.#isDeciding = false
     if (this.#isPerforming) return
     this.#isPerforming = true
@@ -201,7 +201,7 @@ export class SimulatedNode {
     else this.#dispatch({ kind: 'answered', request, answer, waitedMs })
   }
 
-  /** The judgement is core's own, over the facts that a certificate of the model would have. */
+  /** The judgement is core's own, over the facts that a certificate of the model would have; its root comes with it. */
   #judge(
     { of: { id }, ttlSeconds }: Request,
     signedAt: number,
@@ -211,10 +211,7 @@ export class SimulatedNode {
     const serialNumber = `${this.#serial++}`
     const rootFingerprint = signingRoot.fingerprint
     const offered = { identity: id, isOwn: false, roots, rejected: [], isWhole: true }
-    const path = () =>
-      this.#trust.anchorsFor(offered).some(anchor => anchor.fingerprint === rootFingerprint)
-        ? { chainPem: '', version: serialNumber, rootFingerprint, ...dates }
-        : { refused: undefined }
+    const path = () => ({ chainPem: '', version: serialNumber, rootFingerprint, ...dates })
     try {
       const facts = { ...SOUND, uris: [id], ...dates, serialNumber, path }
       const verified = judge(facts, { ...EXPECTED, identity: id, now: this.#now() })

@@ -30,14 +30,14 @@ test('a deadline that has passed runs soon, but not inside the call that sets it
   assert.equal(ran, true)
 })
 
-test('what a deadline started goes on before the next one runs', async () => {
+test('what a deadline of a clock started goes on in promises before the next one runs', async () => {
   const time = new VirtualTime()
   const order: string[] = []
   const work = async () => {
     for (let step = 0; step < 10; step++) await undefined
     order.push('promised')
   }
-  time.at(time.start + 1, () => void work())
+  time.clock().at(time.start + 1, () => void work())
   time.at(time.start + 2, () => void order.push('later'))
   await time.runUntil(time.start + 2)
   assert.deepEqual(order, ['promised', 'later'])

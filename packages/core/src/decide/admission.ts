@@ -2,7 +2,7 @@
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { type Identity, type Keep, newIdentity, OK, usable } from '../state/identity.ts'
-import { armWake, dropWake, isUsed } from '../state/state.ts'
+import { armWake, isUsed } from '../state/state.ts'
 import { hurry, retryNow } from './hurry.ts'
 import { enqueue, setWork } from './plan.ts'
 import { clear } from './serving.ts'
@@ -169,7 +169,7 @@ function forget(turn: Turn, identity: Identity, reason: End): void {
   turn.state.identities.delete(identity.id)
   turn.state.unused.delete(identity)
   stop(turn, identity, 'forgotten', reason)
-  dropWake(identity)
+  turn.state.wakes.delete(identity)
   turn.actions.push({ kind: 'withdraw', id: identity.id })
 }
 

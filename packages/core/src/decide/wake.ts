@@ -11,18 +11,19 @@ import type { Turn } from './turn.ts'
 
 /** When `decide` is to be asked next without another event, milliseconds since the epoch; infinite if never. */
 export function nextWake(state: State, now: number): number {
-  const identity = state.wakes.peek()?.time ?? Number.POSITIVE_INFINITY
-  return Math.min(identity, moreAt(state, now), nextProbeOfShared(state), state.unused.nextIdleAt, state.clearStoreAt)
+  return Math.min(
+    state.wakes.next,
+    moreAt(state, now),
+    nextProbeOfShared(state),
+    state.unused.nextIdleAt,
+    state.clearStoreAt,
+  )
 }
 
 /** Does all that is due. */
 export function woke(turn: Turn): void {
   const { state, now } = turn
-  for (let wake = state.wakes.peek(); wake && wake.time <= now; wake = state.wakes.peek()) {
-    state.wakes.pop()
-    const { identity } = wake
-    if (!identity) continue
-    identity.wake = undefined
+  for (let identity = state.wakes.takeDue(now); identity; identity = state.wakes.takeDue(now)) {
     endRemoved(turn, identity)
     if (identity.work.kind === 'forgotten') continue
     passTime(turn, identity)

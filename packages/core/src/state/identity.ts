@@ -64,12 +64,6 @@ export interface Failure {
   readonly local?: boolean
 }
 
-/** The time at which `decide` looks at an identity next; `identity` is absent once another took its place. */
-export interface Wake {
-  readonly time: number
-  identity: Identity | undefined
-}
-
 export interface Identity {
   readonly id: SpiffeId
   readonly addedAt: number
@@ -98,7 +92,8 @@ export interface Identity {
   spare: Issued | undefined
   /** The last one in use ended before another one took its place. */
   hasExpired: boolean
-  wake: Wake | undefined
+  /** Among the wakes. */
+  place: number
 }
 
 export function newIdentity(
@@ -123,7 +118,7 @@ export function newIdentity(
     upcoming: undefined,
     spare: undefined,
     hasExpired: false,
-    wake: undefined,
+    place: -1,
   }
 }
 

@@ -2,11 +2,11 @@
 
 import type { PendingRequests, Store } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { Heap } from '../time/heap.ts'
+import { Timetable } from '../time/timetable.ts'
 import type { TrustStore } from '../trust/trust-store.ts'
 import { type CAHealth, newCAHealth } from './ca-health.ts'
 import { FetchQueue } from './fetch-queue.ts'
-import { type Identity, nextAt, type Wake } from './identity.ts'
+import { type Identity, nextAt } from './identity.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 import { type IdleAction, Unused } from './unused.ts'
 
@@ -31,8 +31,8 @@ export interface State {
   readonly pending: Pick<PendingRequests, 'has'>
   /** What the previous process left. */
   readonly stored: Pick<Store, 'take'> | undefined
-  /** At most one live wake for each identity. */
-  readonly wakes: Heap<Wake>
+  /** When each identity is looked at next. */
+  readonly wakes: Timetable<Identity>
   /** When what nobody has taken from the store is wiped; infinite once that is done. */
   clearStoreAt: number
   isClosed: boolean
@@ -55,7 +55,7 @@ export function newState({ ttlSeconds, concurrency, idle, ...parts }: StateParts
     ca: newCAHealth(concurrency),
     ttl: new TtlWishes(ttlSeconds),
     lowestTtlReported: Number.POSITIVE_INFINITY,
-    wakes: new Heap((a, b) => a.time < b.time),
+    wakes: new Timetable(),
     isClosed: false,
   }
 }
@@ -65,22 +65,7 @@ export function isUsed({ watched }: State, { id }: Identity): boolean {
   return watched.has(id)
 }
 
-/** The heap may hold so many wakes that were overtaken, beside one for each identity. */
-const MAX_STALE = 1_000
-
-/** Call after a time of the identity changed: it is looked at then. One that is woken too early is looked at in vain, and again. */
-export function armWake({ wakes, identities }: State, identity: Identity): void {
-  const time = nextAt(identity)
-  const planned = identity.wake
-  if (time === Number.POSITIVE_INFINITY || (planned && planned.time <= time)) return
-  dropWake(identity)
-  const wake = { time, identity }
-  identity.wake = wake
-  wakes.push(wake)
-  if (wakes.size > 2 * identities.size + MAX_STALE) wakes.retain(each => each.identity !== undefined)
-}
-
-export function dropWake(identity: Identity): void {
-  if (identity.wake) identity.wake.identity = undefined
-  identity.wake = undefined
+/** Call after a time of the identity changed: it is looked at then. */
+export function armWake({ wakes }: State, identity: Identity): void {
+  wakes.set(identity, nextAt(identity))
 }
