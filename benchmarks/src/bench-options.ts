@@ -10,7 +10,7 @@ longer. Without the native addon the rows of WebCrypto remain.
   --help    print this
 `
 
-export interface BenchOptions {
+interface BenchOptions {
   readonly save: boolean
 }
 

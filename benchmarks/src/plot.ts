@@ -5,7 +5,7 @@ import { init, use } from 'echarts/core'
 import { SVGRenderer } from 'echarts/renderers'
 
 /** One axis; `name` says what it shows, with the unit. */
-export interface PlotAxis {
+interface PlotAxis {
   readonly name: string
   /** Logarithmic, base 10; every value on it must be above 0. */
   readonly log?: boolean
@@ -24,7 +24,7 @@ export interface PlotSeries {
 }
 
 /** All series share the unit of `y`. */
-export interface LinePlot {
+interface LinePlot {
   readonly title: string
   /** Under the title: with what, for how long, how often. */
   readonly conditions: string

@@ -1,13 +1,12 @@
 /** SDS over a real socket: the first answer to 1, 100 and 1,000 streams, and a renewed secret pushed to all of them. */
 import { fork } from 'node:child_process'
 import { on, once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedded'
 import { SecretManager, SystemClock } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
+import { TemporaryFolder } from '@livery/test-support'
 import { PromptedClient } from './prompted-client.ts'
 import { type Figure, figure } from './report.ts'
 import type { ClientOrder, ClientReport } from './sds-client.ts'
@@ -16,8 +15,8 @@ const identity = 'spiffe://cluster.local/ns/default/sa/bench'
 const WARMUP_PUSHES = 2
 
 export async function measureSds(sizes: readonly number[], pushes: number): Promise<Figure[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-bench-'))
-  const socket = join(folder, 'sds.sock')
+  using folder = new TemporaryFolder()
+  const socket = join(folder.path, 'sds.sock')
   using clock = new SystemClock()
   const authority = await CertificateAuthority.open({ trustDomain: 'cluster.local', clock })
   const ca = new PromptedClient(
@@ -70,7 +69,6 @@ export async function measureSds(sizes: readonly number[], pushes: number): Prom
     client.kill()
     await once(client, 'exit')
   }
-  await rm(folder, { recursive: true, force: true })
   return figures
 }
 

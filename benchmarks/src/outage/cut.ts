@@ -2,7 +2,8 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { accepts, freePort } from '../peers/listeners.ts'
+import { freePort } from '@livery/test-support'
+import { accepts } from '../peers/listeners.ts'
 import { cpuSeconds } from '../peers/proc.ts'
 import { Workdir } from '../peers/workdir.ts'
 import { CuttableLink } from './cuttable-link.ts'
@@ -14,7 +15,7 @@ const SAMPLE_MS = 200
 /** Longer than any backoff. */
 const BACK_WITHIN_MS = 300_000
 
-export interface Observed {
+interface Observed {
   /** How long an identity was without a certificate, mean of all. */
   readonly missingSeconds: number
   /** From the moment when the CA could be reached until every identity had a certificate. */

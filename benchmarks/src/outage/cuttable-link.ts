@@ -1,6 +1,7 @@
 /** A TCP connection to the CA that can be cut: refused, or accepted and never answered. */
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import { listening, portOf } from '@livery/test-support'
 
 export class CuttableLink implements AsyncDisposable {
   readonly port: number
@@ -16,12 +17,8 @@ export class CuttableLink implements AsyncDisposable {
   }
 
   static async open(target: number): Promise<CuttableLink> {
-    const server = createServer()
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const address = server.address()
-    if (address === null || typeof address === 'string') throw new Error('the listener has no port')
-    const link = new CuttableLink(server, address.port, target)
+    const server = await listening(createServer())
+    const link = new CuttableLink(server, portOf(server), target)
     server.on('connection', socket => link.#onConnection(socket))
     return link
   }
@@ -46,8 +43,8 @@ export class CuttableLink implements AsyncDisposable {
       this.#isSilent = false
       return
     }
-    this.#server = createServer(socket => this.#onConnection(socket)).listen(this.port, '127.0.0.1')
-    await once(this.#server, 'listening')
+    const server = createServer(socket => this.#onConnection(socket))
+    this.#server = await listening(server, this.port)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -78,7 +78,7 @@ export interface Growth {
   readonly series: readonly { readonly name: string; readonly points: readonly GrowthPoint[] }[]
 }
 
-export interface GrowthPoint {
+interface GrowthPoint {
   readonly at: number
   readonly samples: readonly number[]
 }
@@ -92,7 +92,7 @@ export async function savePlots(folder: URL, growths: readonly Growth[]): Promis
 }
 
 /** A sample in which the kernel saw no CPU is left out. */
-export function draw({ title, conditions, over, measure, logarithmic, series }: Growth): string {
+function draw({ title, conditions, over, measure, logarithmic, series }: Growth): string {
   const lines = series.map(
     ({ name, points }): PlotSeries => ({
       name,

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { findPrograms, pathOf, whatIsAbsent } from './programs.ts'
 
 async function makeFolder(t: TestContext, files: Readonly<Record<string, number>>): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-programs-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder(t)
   for (const [name, mode] of Object.entries(files)) await writeFile(join(folder, name), '#!/bin/sh\n', { mode })
   return folder
 }

@@ -36,7 +36,7 @@ const client = await citadel.create(
     metrics: { counter: () => ({ add: () => {} }) },
     tls: connectionTls({ rootCert: values.root, log }),
   },
-  { address: values.ca, impersonate: false, timeout: 10_000 },
+  { address: values.ca, impersonate: false },
 )
 const ca = new PromptedClient(client, splitCertificates(await readFile(values.root, 'utf8')))
 const manager = new SecretManager({

@@ -24,7 +24,7 @@ export const pushRows: readonly Row[] = [
 ]
 
 /** The signals: USR2 pushes the certificate again or renews it, USR1 pushes the roots with one more. */
-export type Prompt = 'USR1' | 'USR2'
+type Prompt = 'USR1' | 'USR2'
 
 /** One secret pushed to every stream several times: the median time to the last, and the CPU of each push. */
 export async function push(

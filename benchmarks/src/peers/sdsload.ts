@@ -4,7 +4,7 @@ import { pathOf } from './programs.ts'
 import type { SdsProcess } from './servers.ts'
 import type { Workdir } from './workdir.ts'
 
-export interface Distribution {
+interface Distribution {
   readonly p50: number
   readonly p99: number
   readonly max: number
@@ -24,7 +24,7 @@ export interface LoadPhase {
   readonly waves?: readonly { readonly deliveries: number; readonly from_trigger_ms?: Distribution }[]
 }
 
-export interface LoadReport {
+interface LoadReport {
   readonly cold?: LoadPhase
   readonly warm?: LoadPhase
   readonly watch?: LoadPhase

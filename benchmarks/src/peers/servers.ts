@@ -3,8 +3,9 @@
 import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '@livery/test-support'
 import type { Bench } from './bench.ts'
-import { accepts, freePort } from './listeners.ts'
+import { accepts } from './listeners.ts'
 import { pathOf } from './programs.ts'
 import type { Running, Workdir } from './workdir.ts'
 import { programOf, THIS_COPY } from './working-copy.ts'
@@ -54,7 +55,7 @@ export async function startIstioAgent(
 }
 
 /** Files for `livery run`, with a link `livery` to the program beside them. */
-export interface LiveryFiles {
+interface LiveryFiles {
   readonly config: string
   readonly socket: string
   readonly admin: string
@@ -112,7 +113,7 @@ export async function startLivery(workdir: Workdir, ca: CA, identities: number, 
 const NODE_OPTIONS = ['--conditions=@livery/source', '--max-semi-space-size=8', '--min-semi-space-size=8']
 
 /** How a process of Livery's parts is set up: see `prompted-server.ts`. */
-export interface Prompts {
+interface Prompts {
   readonly identities: number
   /** How many of them a SIGUSR2 renews. */
   readonly renew: number

@@ -1,10 +1,10 @@
 /** Where a benchmark starts its processes and keeps its files: when it closes, or Ctrl-C comes, nothing is left of either. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { constants, tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { constants } from 'node:os'
+import { dirname } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { TemporaryFolder } from '@livery/test-support'
 import { endedChildrenCpuSeconds, processTree } from './proc.ts'
 
 export interface Running {
@@ -13,7 +13,7 @@ export interface Running {
   output(): string
 }
 
-export interface Ended {
+interface Ended {
   readonly stdout: string
   /** User and system time of the process and what it waited for, in steps of 10 ms. */
   readonly cpuSeconds: number
@@ -44,12 +44,15 @@ const KEPT_CHARACTERS = 2_000
 const open = new Set<Workdir>()
 
 export class Workdir implements AsyncDisposable {
-  /** Its temporary directory. */
-  readonly folder = mkdtempSync(join(tmpdir(), 'livery-bench-'))
+  readonly #folder = new TemporaryFolder()
   readonly #children = new Set<Child>()
 
   constructor() {
     open.add(this)
+  }
+
+  get folder(): string {
+    return this.#folder.path
   }
 
   /**
@@ -104,7 +107,7 @@ export class Workdir implements AsyncDisposable {
   /** As closing, but at once: for the end of this process. */
   destroy(): void {
     for (const child of this.#children) killAll(treeOf(child.process))
-    rmSync(this.folder, { recursive: true, force: true })
+    this.#folder[Symbol.dispose]()
     open.delete(this)
   }
 

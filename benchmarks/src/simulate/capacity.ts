@@ -70,7 +70,7 @@ async function tryOut(
   const { ttlMs, outageMs } = settings
   const wanted: Omit<WorldSettings, 'outages'> = { ...settings, replicas: 1, skewMs: 0, roots: 'none' }
   const booted = await World.create({ ...wanted, outages: [] }, progress)
-  await bootAll(booted)
+  bootAll(booted)
   const boot = booted.measure()
   const { world, afterMs } = await throughOutage(wanted, { outageMs, manner: 'refuse' }, progress)
   const after = world.measure()

@@ -1,14 +1,14 @@
 /** N nodes × M identities on the virtual time and against the modelled CA, and what becomes of their certificates. */
 import type { SecretEvent, SpiffeId } from '@livery/core'
-import { type NodeOptions, type Served, SimulatedNode } from './node.ts'
+import { type Dates, type NodeOptions, SimulatedNode } from './node.ts'
 import { seededRandom } from './seeded-random.ts'
 import { ServiceRecord } from './service-record.ts'
 
-export interface FleetOptions extends Pick<NodeOptions, 'time' | 'ca' | 'roots' | 'ttlSeconds'> {
+export interface FleetOptions
+  extends Pick<NodeOptions, 'time' | 'ca' | 'roots' | 'roundTripMs' | 'ttlSeconds' | 'settleMs'> {
   readonly nodes: number
   /** Of each node. */
   readonly identities: number
-  readonly settleMs?: number | undefined
   /** `own`: every identity is on one node only. `shared`: all nodes have the same ones, as with DaemonSets. */
   readonly names: 'own' | 'shared'
   /** The nodes start within so long, milliseconds. */
@@ -28,7 +28,7 @@ export class Fleet {
   /** Identities whose last call failed. */
   failing = 0
   /** Called with each certificate that comes into use. */
-  onServed: (identity: number, certificate: Served) => void = () => {}
+  onServed: (identity: number, certificate: Dates) => void = () => {}
   /** Called when a node takes in new roots. */
   onRoots: (node: number) => void = () => {}
   readonly #options: FleetOptions
@@ -49,7 +49,7 @@ export class Fleet {
   }
 
   #boot(node: number, skewMs: number): void {
-    const { time, identities, seed, names, settleMs } = this.#options
+    const { time, identities, seed, names } = this.#options
     const namespace = names === 'own' ? `node-${node}` : 'every-node'
     const numbers = new Map<string, number>()
     const numberOf = (id: string) => numbers.get(id) ?? Number.NaN
@@ -57,13 +57,10 @@ export class Fleet {
       ...this.#options,
       trustDomain: TRUST_DOMAIN,
       skewMs,
-      settleMs,
       random: seededRandom(seed + 1 + node),
-      watcher: {
-        served: (id, certificate) => this.#served(numberOf(id), certificate),
-        withdrawn: id => this.service.withdrawn(numberOf(id), time.now()),
-        reported: (name, event) => this.#observe(node, () => numberOf(name), event),
-      },
+      onServed: (id, certificate) => this.#served(numberOf(id), certificate),
+      onWithdrawn: id => this.service.withdrawn(numberOf(id), time.now()),
+      onReport: (name, event) => this.#observe(node, () => numberOf(name), event),
     })
     for (let index = 0; index < identities; index++) {
       const id: SpiffeId = `spiffe://${TRUST_DOMAIN}/ns/${namespace}/sa/sa-${index}`
@@ -72,7 +69,7 @@ export class Fleet {
     }
   }
 
-  #served(identity: number, certificate: Served): void {
+  #served(identity: number, certificate: Dates): void {
     this.service.served(identity, this.#options.time.now(), certificate.notAfter)
     this.onServed(identity, certificate)
   }

@@ -2,8 +2,8 @@
  * A CA as its clients feel it: replicas with a queue each, outages, roots that come and go. It keeps the books of its load.
  * A client stays on one replica, as a gRPC connection does.
  */
-import { type CACapabilities, type CAChange, type CAClient, CAError, untilAborted } from '@livery/core'
-import type { OfferedRoots } from '@livery/core/decide'
+import { type CACapabilities, CAError } from '@livery/core'
+import type { Root } from '@livery/core/decide'
 import { Counts } from './rates.ts'
 import { Replica } from './replica.ts'
 import type { VirtualTime } from './virtual-time.ts'
@@ -16,12 +16,10 @@ export interface Outage {
   readonly manner: 'refuse' | 'silent'
 }
 
-export type ModelRoot = OfferedRoots['roots'][number]
-
 /** The end of a call, at the client: `signedAt` where it has a certificate. */
 export type Outcome =
   | { readonly at: number; readonly signedAt: number; readonly failure?: undefined }
-  | { readonly at: number; readonly failure: CAError }
+  | { readonly at: number; readonly failure: CAError; readonly signedAt?: undefined }
 
 export interface ModelCAOptions {
   readonly time: VirtualTime
@@ -60,11 +58,11 @@ export class ModelCA {
   readonly #options: ModelCAOptions
   readonly #replicas: readonly Replica[]
   readonly #full: CAError
-  readonly #listeners: ((change: CAChange) => void)[] = []
-  #roots: readonly ModelRoot[]
-  #signingRoot: ModelRoot
+  readonly #listeners: (() => void)[] = []
+  #roots: readonly Root[]
+  #signingRoot: Root
 
-  constructor(options: ModelCAOptions, root: ModelRoot) {
+  constructor(options: ModelCAOptions, root: Root) {
     this.#options = options
     const { replicas, time, rate, queue, random, retryAfterMs } = options
     this.#replicas = Array.from({ length: replicas }, () => new Replica({ rate, queue, random }))
@@ -82,16 +80,16 @@ export class ModelCA {
     this.waits = new Counts(0, 1)
   }
 
-  get roots(): readonly ModelRoot[] {
+  get roots(): readonly Root[] {
     return this.#roots
   }
 
-  get signingRoot(): ModelRoot {
+  get signingRoot(): Root {
     return this.#signingRoot
   }
 
   /** Signs with `root` from now on; the others stay trusted. */
-  addRoot(root: ModelRoot): void {
+  addRoot(root: Root): void {
     this.#roots = [...this.#roots, root]
     this.#signingRoot = root
     this.#announce()
@@ -110,20 +108,9 @@ export class ModelCA {
     return replica
   }
 
-  /** How a node hears of its roots. */
-  rootList(): Omit<CAClient, 'issue'> {
-    const { roots } = this.#options
-    const client: Omit<CAClient, 'issue'> = { async [Symbol.asyncDispose]() {} }
-    if (roots === 'none') return client
-    const listing = { ...client, trustBundle: listRoots(this) }
-    if (roots === 'poll') return listing
-    return {
-      ...listing,
-      subscribe: listener => {
-        this.#listeners.push(listener)
-        return { [Symbol.dispose]: () => {} }
-      },
-    }
+  /** Calls `listener` with each change of its roots, if it pushes them. */
+  onRoots(listener: () => void): void {
+    if (this.#options.roots === 'push') this.#listeners.push(listener)
   }
 
   /** Makes a call now. What becomes of it is known at once: no later call goes before it. */
@@ -133,15 +120,6 @@ export class ModelCA {
     const outcome = this.#arrive(replica)
     if (outcome && outcome.at <= deadline) return outcome
     return { at: deadline, failure: TIMEOUT }
-  }
-
-  /** Resolves with the PEM of its roots after a round trip. */
-  async listRoots(): Promise<readonly string[]> {
-    const { time, roundTripMs } = this.#options
-    const { promise, resolve } = Promise.withResolvers<void>()
-    time.clock().at(time.now() + roundTripMs, resolve)
-    await promise
-    return this.#roots.map(root => root.pem)
   }
 
   #arrive(replica: Replica): Outcome | undefined {
@@ -167,17 +145,12 @@ export class ModelCA {
 
   #announce(): void {
     const { time, random } = this.#options
-    for (const listener of this.#listeners)
-      time.at(time.now() + ANNOUNCE_WITHIN_MS * random(), () => listener({ kind: 'roots' }))
+    for (const listener of this.#listeners) time.at(time.now() + ANNOUNCE_WITHIN_MS * random(), () => listener())
   }
 
   #stop(): void {
     for (const replica of this.#replicas) replica.stop(this.#options.time.now())
   }
-}
-
-function listRoots(ca: ModelCA): NonNullable<CAClient['trustBundle']> {
-  return ({ signal }) => untilAborted(ca.listRoots(), signal)
 }
 
 /** News of a root reach the nodes one after the other within so long. */

@@ -51,7 +51,7 @@ export async function monthOfReplica(
     without: new Float64Array(minutes),
   }
   for (let minute = 0; minute < minutes; minute++) {
-    await world.runUntil((minute + 1) * MINUTE_MS)
+    world.runUntil((minute + 1) * MINUTE_MS)
     trouble.failing[minute] = fleet.failing / fleet.identities
     trouble.without[minute] = fleet.service.without / fleet.identities
   }

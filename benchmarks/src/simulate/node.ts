@@ -1,20 +1,14 @@
 /** A node: core's state and its decisions, with a modelled CA in the place of keys, calls and certificates. */
-import {
-  CAError,
-  nodeCertificateVerifier,
-  plainKeyVault,
-  SealedKey,
-  type SecretEvent,
-  type SpiffeId,
-} from '@livery/core'
+import { CAError, plainKeyVault, SealedKey, type SecretEvent, type SpiffeId } from '@livery/core'
 import {
   type Action,
+  type Answer,
+  BundleTable,
   DEFAULT_OPTIONS,
   decide,
   defaultOverlapMs,
   defaultSettleMs,
   type Event,
-  type Identity,
   judge,
   newState,
   nextWake,
@@ -22,8 +16,8 @@ import {
   type Policy,
   phaseOf,
   type Request,
+  RevocationTable,
   type State,
-  TrustStore,
 } from '@livery/core/decide'
 import { BACKDATE_MS, type ModelCA, type Outcome } from './model-ca.ts'
 import type { Replica } from './replica.ts'
@@ -34,28 +28,27 @@ export interface NodeOptions {
   readonly ca: ModelCA
   /** How it hears of the CA's roots. */
   readonly roots: 'push' | 'poll' | 'none'
+  readonly roundTripMs: number
   readonly trustDomain: string
   /** How far its clock is ahead, milliseconds. */
   readonly skewMs: number
   readonly random: () => number
   readonly ttlSeconds: number
   /** How long a new root settles, milliseconds; `undefined`: core's default. */
-  readonly settleMs: number | undefined
-  readonly watcher: Watcher
+  readonly settleMs?: number | undefined
+  readonly onServed: (id: SpiffeId, certificate: Dates) => void
+  readonly onWithdrawn: (id: SpiffeId) => void
+  readonly onReport: (name: string, event: SecretEvent) => void
 }
 
-/** A certificate that comes into use. */
-export type Served = NonNullable<Identity['current']>['secret']
-
-/** Hears what the workloads of a node get, and what it reports. */
-export interface Watcher {
-  served(id: SpiffeId, certificate: Served): void
-  withdrawn(id: SpiffeId): void
-  reported(name: string, event: SecretEvent): void
+export interface Dates {
+  readonly notBefore: number
+  readonly notAfter: number
 }
 
 const NO_KEY = new SealedKey(plainKeyVault, new Uint8Array(1))
-/** All that no placeholder can fail. */
+const EXPECTED = { key: { publicKeyDer: new Uint8Array() }, anchors: [] }
+/** What no certificate of the model has wrong. */
 const SOUND = {
   keyMatches: true,
   isCa: false,
@@ -64,52 +57,40 @@ const SOUND = {
   claimsToCertify: false,
   hasTlsKey: true,
 }
-const EXPECTED = { key: { publicKeyDer: new Uint8Array() }, anchors: [] }
+/** As core's list of roots does it: nodes that started together do not ask together. */
+const POLL_JITTER = 0.1
 
 export class SimulatedNode {
   readonly #options: NodeOptions
   readonly #replica: Replica
-  readonly #trust: TrustStore
   readonly #state: State
   readonly #policy: Policy
-  readonly #events: Event[] = []
-  readonly #actions: Action[] = []
-  #isDeciding = false
-  #isPerforming = false
-  #wake: { readonly at: number; readonly end: Disposable } | undefined
-  readonly #calls = new Map<Request, Disposable>()
+  #wake: { readonly at: number; readonly prevent: () => void } | undefined
+  /** Ends each call that is under way. */
+  readonly #calls = new Map<Request, () => void>()
+  #preventPoll = () => {}
   #serial = 0
 
-  /** Every identity is watched as soon as it is added. */
   constructor(options: NodeOptions) {
-    const { time, ca, roots, trustDomain, skewMs, random, ttlSeconds, watcher } = options
-    const { rotation, retry, concurrency, idle, rootsPollMs: pollMs, timeoutMs } = DEFAULT_OPTIONS
+    const { ca, roots, trustDomain, random, ttlSeconds } = options
+    const { rotation, concurrency, idle, rootsPollMs: pollMs } = DEFAULT_OPTIONS
     const settleMs = options.settleMs ?? defaultSettleMs({ ...rotation, roots, pollMs, lifetimeMs: ttlSeconds * 1_000 })
-    const rootList = ca.rootList()
+    const settle = { settleMs, ownSettleMs: options.settleMs ?? OWN_SETTLE_MS }
+    const crls = new RevocationTable()
+    const phaseOffset = random()
     this.#options = options
     this.#replica = ca.drawReplica()
-    this.#trust = new TrustStore({
-      ca: rootList,
-      verifier: nodeCertificateVerifier,
-      revokesMissingRoots: false,
-      clock: time.clock(skewMs),
-      random,
-      trustDomain,
-      settleMs,
-      ownSettleMs: options.settleMs ?? OWN_SETTLE_MS,
-      pollMs,
-      ackWaitMs: rotation.ackWaitMs,
-      overlapMs: defaultOverlapMs(settleMs),
-      timeoutMs,
-      retry,
-      rootSources: [],
-      crlSources: [],
-      record: (name, event) => watcher.reported(name, event),
-      dispatch: event => this.#dispatch(event),
-    })
     this.#state = newState({
       watched: { has: () => true },
-      trust: this.#trust,
+      trustDomain,
+      bundles: new BundleTable({
+        ...settle,
+        trustDomain,
+        overlapMs: defaultOverlapMs(settleMs),
+        listsOf: each => crls.of(each),
+      }),
+      crls,
+      receipts: { of: () => [] },
       pending: { has: () => false },
       stored: undefined,
       clearStoreAt: Number.POSITIVE_INFINITY,
@@ -117,104 +98,75 @@ export class SimulatedNode {
       concurrency,
       idle,
     })
-    const phaseOffset = random()
     this.#policy = {
       ...DEFAULT_OPTIONS,
-      rotation: { ...rotation, settleMs },
+      rotation: { ...rotation, ...settle },
+      revokesMissingRoots: false,
       random,
       phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
       refusalOf: () => undefined,
     }
-    this.#trust.start()
-    rootList.subscribe?.(change => this.#dispatch({ kind: 'caChanged', change }))
-    time.settle()
+    this.#askRoots()
+    ca.onRoots(() => this.#dispatch({ kind: 'caChanged', change: { kind: 'roots' } }))
   }
 
+  /** Somebody watches it from the beginning. */
   add(id: SpiffeId): void {
     this.#dispatch({ kind: 'added', id, tokenFile: undefined })
   }
 
-  /** As core's engine does it. */
   #dispatch(event: Event): void {
-    this.#events.push(event)
-    if (this.#isDeciding) return
-    this.#isDeciding = true
-    for (let next = this.#events.shift(); next; next = this.#events.shift())
-      for (const action of decide(this.#state, next, this.#now(), this.#policy)) this.#actions.push(action)
-    this.#isDeciding = false
-    if (this.#isPerforming) return
-    this.#isPerforming = true
-    for (let action = this.#actions.shift(); action; action = this.#actions.shift()) this.#perform(action)
-    this.#isPerforming = false
+    for (const action of decide(this.#state, event, this.#now(), this.#policy)) this.#perform(action)
     this.#armWake()
   }
 
   #perform(action: Action): void {
-    const { watcher, time } = this.#options
-    switch (action.kind) {
-      case 'fetch':
-        this.#fetch(action.request)
-        break
-      case 'abort':
-        this.#abort(action.request, action.reason)
-        break
-      case 'serve':
-        if (action.identity.current) watcher.served(action.identity.id, action.identity.current.secret)
-        break
-      case 'withdraw':
-        watcher.withdrawn(action.id)
-        break
-      case 'release':
-        action.issued.bundle.unlease(action.issued.root.fingerprint)
-        this.#trust.schedulePrune(action.issued.bundle)
-        break
-      case 'askRoots':
-        void (action.isChanged ? this.#trust.refreshAgain() : this.#trust.refresh())
-        time.settle()
-        break
-      case 'report':
-        watcher.reported(action.name, action.event)
-        break
-    }
+    const { onServed, onWithdrawn, onReport } = this.#options
+    if (action.kind === 'fetch') this.#fetch(action.request)
+    else if (action.kind === 'abort') this.#abort(action.request, action.reason)
+    else if (action.kind === 'serve' && action.identity.current)
+      onServed(action.identity.id, action.identity.current.secret)
+    else if (action.kind === 'withdraw') onWithdrawn(action.id)
+    else if (action.kind === 'askRoots') this.#askRoots()
+    else if (action.kind === 'report') onReport(action.name, action.event)
   }
 
   #fetch(request: Request): void {
     const { ca, time } = this.#options
     const outcome = ca.call(this.#replica)
-    const call = time.at(outcome.at, () => {
-      this.#calls.delete(request)
-      this.#end(request, outcome)
-    })
-    this.#calls.set(request, call)
+    const prevent = time.at(outcome.at, () => this.#end(request, outcome))
+    this.#calls.set(request, prevent)
   }
 
   #abort(request: Request, reason: Error): void {
-    this.#calls.get(request)?.[Symbol.dispose]()
-    if (!this.#calls.delete(request) || !(reason instanceof CAError)) return
-    this.#end(request, { at: this.#options.time.now(), failure: reason })
+    const { time } = this.#options
+    const prevent = this.#calls.get(request)
+    if (!prevent) return
+    prevent()
+    this.#calls.delete(request)
+    const failure = reason instanceof CAError ? reason : new CAError('unavailable', reason.message)
+    // Not before the other actions of the same decision.
+    time.at(time.now(), () => this.#end(request, { at: time.now(), failure }))
   }
 
-  #end(request: Request, outcome: Outcome): void {
+  #end(request: Request, { failure, signedAt = 0 }: Outcome): void {
+    this.#calls.delete(request)
     const waitedMs = this.#now() - request.sentAt
-    const answer = outcome.failure ?? this.#judge(request, outcome.signedAt)
+    const answer = failure ?? this.#judge(request, signedAt)
     if (answer instanceof CAError) this.#dispatch({ kind: 'failed', request, failure: answer, waitedMs })
     else this.#dispatch({ kind: 'answered', request, answer, waitedMs })
   }
 
   /** The judgement is core's own, over the facts that a certificate of the model would have; its root comes with it. */
-  #judge(
-    { of: { id }, ttlSeconds }: Request,
-    signedAt: number,
-  ): Extract<Event, { kind: 'answered' }>['answer'] | CAError {
+  #judge({ of: { id }, ttlSeconds }: Request, signedAt: number): Answer | CAError {
     const { roots, signingRoot } = this.#options.ca
     const dates = { notBefore: signedAt - BACKDATE_MS, notAfter: signedAt + ttlSeconds * 1_000 }
     const serialNumber = `${this.#serial++}`
-    const rootFingerprint = signingRoot.fingerprint
-    const offered = { identity: id, isOwn: false, roots, rejected: [], isWhole: true }
-    const path = () => ({ chainPem: '', version: serialNumber, rootFingerprint, ...dates })
+    const path = { chainPem: '', version: serialNumber, rootFingerprint: signingRoot.fingerprint, ...dates }
     try {
-      const facts = { ...SOUND, uris: [id], ...dates, serialNumber, path }
+      const facts = { ...SOUND, uris: [id], ...dates, serialNumber, path: () => path }
       const verified = judge(facts, { ...EXPECTED, identity: id, now: this.#now() })
+      const offered = { identity: id, isOwn: false, roots, rejected: [], isWhole: true }
       return { verified, offered, key: NO_KEY, source: 'signed', hint: undefined, accepted: undefined }
     } catch (error) {
       if (error instanceof CAError) return error
@@ -222,16 +174,29 @@ export class SimulatedNode {
     }
   }
 
+  /** The list comes after a round trip, and again after the time between two polls. */
+  #askRoots(): void {
+    const { time, ca, roots, roundTripMs, random } = this.#options
+    if (roots === 'none') return
+    time.at(time.now() + roundTripMs, () => {
+      const read = { roots: ca.roots, rejected: [], isWhole: true, validFrom: undefined }
+      this.#dispatch({ kind: 'rootsListed', read })
+      const pollMs = DEFAULT_OPTIONS.rootsPollMs * (1 - POLL_JITTER * random())
+      this.#preventPoll()
+      if (roots === 'poll') this.#preventPoll = time.at(time.now() + pollMs, () => this.#askRoots())
+    })
+  }
+
   #armWake(): void {
     const { time, skewMs } = this.#options
     const at = nextWake(this.#state, this.#now())
     if (at === Number.POSITIVE_INFINITY || (this.#wake && this.#wake.at <= at)) return
-    this.#wake?.end[Symbol.dispose]()
-    const end = time.at(at - skewMs, () => {
+    this.#wake?.prevent()
+    const prevent = time.at(at - skewMs, () => {
       this.#wake = undefined
       this.#dispatch({ kind: 'woke' })
     })
-    this.#wake = { at, end }
+    this.#wake = { at, prevent }
   }
 
   #now(): number {

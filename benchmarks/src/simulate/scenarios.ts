@@ -69,7 +69,7 @@ export const boot: Scenario = async (settings, progress) => {
     const ttlMs = settings.ttlMs ?? CALM.ttlMs
     const wanted = { ...CALM, ...settings, ...more, ttlMs, skewMs: 0 }
     const world = await World.create(wanted, ms => progress(variant, ms))
-    await bootAll(world)
+    bootAll(world)
     const measured = world.measure()
     const ideal = (nodes * identities) / measured.capacity
     rows.push({
@@ -101,9 +101,9 @@ export const steady: Scenario = async (settings, progress) => {
   ]
   for (const { variant, ...more } of variants) {
     const world = await World.create({ ...CALM, ...more, skewMs: 0 }, ms => progress(variant, ms))
-    await world.runUntil(0.4 * more.ttlMs)
+    world.runUntil(0.4 * more.ttlMs)
     world.startMeasuring()
-    await world.runUntil(4 * more.ttlMs)
+    world.runUntil(4 * more.ttlMs)
     rows.push({
       variant,
       measured: world.measure(),
@@ -147,16 +147,16 @@ export const rotation: Scenario = async (settings, progress) => {
     const world = await World.create({ ...CALM, ...settings, ...more, bootWithinMs, ttlMs, skewMs: 0 }, ms =>
       progress(variant, ms),
     )
-    await world.runUntil(Math.min(HOUR_MS, 0.2 * ttlMs))
+    world.runUntil(Math.min(HOUR_MS, 0.2 * ttlMs))
     const followed = followRotation(world)
     world.startMeasuring()
     const rotatedAt = world.elapsedMs
     await world.rotateRoot()
-    await world.runUntil(rotatedAt + ttlMs, () => followed.leaves === world.fleet.identities)
+    world.runUntil(rotatedAt + ttlMs, () => followed.leaves === world.fleet.identities)
     const measured = world.measure()
     const unverifiableS = Math.max(0, followed.lastNodeAt - followed.firstLeafAt) / 1_000
     world.ca.dropOldRoots()
-    await world.runUntil(world.elapsedMs + 5 * MINUTE_MS)
+    world.runUntil(world.elapsedMs + 5 * MINUTE_MS)
     rows.push({
       variant,
       measured,
@@ -229,10 +229,10 @@ export async function throughOutage(
 ): Promise<{ readonly world: World; readonly afterMs: number }> {
   const afterMs = worstOutageStart(settings.ttlMs, outageMs)
   const world = await World.create({ ...settings, outages: [{ afterMs, forMs: outageMs, manner }] }, progress)
-  await world.runUntil(afterMs)
+  world.runUntil(afterMs)
   world.startMeasuring()
-  await world.runUntil(afterMs + outageMs)
-  await world.runUntil(world.elapsedMs + HOUR_MS, () => world.fleet.failing === 0)
+  world.runUntil(afterMs + outageMs)
+  world.runUntil(world.elapsedMs + HOUR_MS, () => world.fleet.failing === 0)
   return { world, afterMs }
 }
 
@@ -243,7 +243,7 @@ export const skew: Scenario = async (settings, progress) => {
   for (const skewMs of [...new Set([4 * MINUTE_MS, settings.skewMs])]) {
     const variant = `clocks off by up to ${skewMs / MINUTE_MS} min, lifetime ${hours(ttlMs)}`
     const world = await World.create({ ...CALM, ...settings, ttlMs, skewMs }, ms => progress(variant, ms))
-    await world.runUntil(ttlMs)
+    world.runUntil(ttlMs)
     const late = summarise(world.ca.calls.between(world.time.now() - 10 * MINUTE_MS, world.time.now()))
     rows.push({
       variant,
@@ -257,8 +257,8 @@ export const skew: Scenario = async (settings, progress) => {
 }
 
 /** Until everybody has a first certificate, for an hour at most. */
-export async function bootAll(world: World): Promise<void> {
-  await world.runUntil(HOUR_MS, () => world.fleet.service.waiting === 0, 1_000)
+export function bootAll(world: World): void {
+  world.runUntil(HOUR_MS, () => world.fleet.service.waiting === 0, 1_000)
 }
 
 function ratio(value: number, of: number): string {

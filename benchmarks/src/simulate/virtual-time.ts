@@ -1,22 +1,10 @@
-/** Time that passes as fast as the work allows, for thousands of nodes at once; each node has a clock of its own on it. */
-import { setImmediate } from 'node:timers/promises'
-import type { Clock } from '@livery/core'
+/** Time that passes as fast as the work allows, for thousands of nodes at once. */
 import { Heap } from '@livery/core/decide'
 
-class Deadline implements Disposable {
+interface Deadline {
   readonly time: number
   readonly order: number
   task: (() => void) | undefined
-
-  constructor(time: number, order: number, task: () => void) {
-    this.time = time
-    this.order = order
-    this.task = task
-  }
-
-  [Symbol.dispose](): void {
-    this.task = undefined
-  }
 }
 
 export class VirtualTime {
@@ -24,7 +12,6 @@ export class VirtualTime {
   #now: number
   readonly #deadlines = new Heap<Deadline>((a, b) => (a.time === b.time ? a.order < b.order : a.time < b.time))
   #set = 0
-  #hasPromises = false
 
   /** `start`: whole milliseconds since the epoch. */
   constructor(start: number = Date.UTC(2026, 0, 1)) {
@@ -36,42 +23,19 @@ export class VirtualTime {
     return this.#now
   }
 
-  /** As `Clock.at`, in whole milliseconds; deadlines of one millisecond run in the order in which they were set. */
-  at(time: number, task: () => void): Disposable {
-    const deadline = new Deadline(Math.max(Math.ceil(time), this.#now), this.#set++, task)
+  /** Runs `task` at `time`, in whole milliseconds; those of one millisecond in the order in which they came. Returns what prevents it. */
+  at(time: number, task: () => void): () => void {
+    const deadline: Deadline = { time: Math.max(Math.ceil(time), this.#now), order: this.#set++, task }
     this.#deadlines.push(deadline)
-    return deadline
-  }
-
-  /** The clock of a node that is `offsetMs` ahead of the true time (behind, if negative). Its tasks may use promises. */
-  clock(offsetMs = 0): Clock {
-    return {
-      now: () => this.#now + offsetMs,
-      at: (time, task) =>
-        this.at(time - offsetMs, () => {
-          task()
-          this.settle()
-        }),
+    return () => {
+      deadline.task = undefined
     }
   }
 
-  /** What is under way in promises goes on before the next deadline runs. */
-  settle(): void {
-    this.#hasPromises = true
-  }
-
-  /** Moves on to `time`, running each deadline at its time. */
-  async runUntil(time: number): Promise<void> {
+  /** Moves on to `time`, running each task at its time. */
+  runUntil(time: number): void {
     const end = Math.max(Math.ceil(time), this.#now)
-    for (;;) {
-      if (this.#hasPromises) {
-        this.#hasPromises = false
-        // All promise callbacks have run once an immediate has.
-        await setImmediate()
-        continue
-      }
-      const next = this.#deadlines.peek()
-      if (!next || next.time > end) break
+    for (let next = this.#deadlines.peek(); next && next.time <= end; next = this.#deadlines.peek()) {
       this.#deadlines.pop()
       this.#now = next.time
       next.task?.()

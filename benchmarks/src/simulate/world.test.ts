@@ -23,7 +23,7 @@ const small: WorldSettings = {
 
 async function run(settings: WorldSettings, ms: number) {
   const world = await World.create(settings, () => {})
-  await world.runUntil(ms)
+  world.runUntil(ms)
   return world.measure()
 }
 
@@ -58,4 +58,14 @@ test('an outage longer than what is left is seen as a lapse', async () => {
 test('a node whose clock is far behind gets nothing', async () => {
   const { service } = await run({ ...small, nodes: 20, skewMs: 30 * MINUTE }, 10 * MINUTE)
   assert.ok(service.neverServed > 0 && service.neverServed < 400, `${service.neverServed}`)
+})
+
+test('a node whose clock is ahead renews as much earlier as its certificate seems shorter', async () => {
+  const skewMs = 20 * MINUTE
+  const { service, signed } = await run({ ...small, skewMs, nodes: 60 }, 23 * MINUTE)
+  // Half of what is left, or a tenth more or less: of 40 minutes at most, where right clocks leave 60.
+  assert.ok(signed.total > 60 * 20 - service.neverServed, `${signed.total}`)
+  const { service: right, signed: signedInTime } = await run({ ...small, nodes: 60 }, 23 * MINUTE)
+  assert.equal(right.neverServed, 0)
+  assert.equal(signedInTime.total, 60 * 20)
 })

@@ -1,9 +1,9 @@
 /** One simulated world: time, CA and fleet, and what is read off them in the end. */
 import type { CACapabilities } from '@livery/core'
-import { DEFAULT_OPTIONS, RootReader } from '@livery/core/decide'
+import { DEFAULT_OPTIONS, type Root, RootReader } from '@livery/core/decide'
 import { makeIssuer } from '@livery/core/testing'
 import { Fleet } from './fleet.ts'
-import { ModelCA, type ModelRoot, type Outage } from './model-ca.ts'
+import { ModelCA, type Outage } from './model-ca.ts'
 import { quantile, type RateSummary, summarise } from './rates.ts'
 import { seededRandom } from './seeded-random.ts'
 import type { ServiceSummary } from './service-record.ts'
@@ -59,7 +59,7 @@ export class World {
   readonly #progress: (simulatedMs: number) => void
   #measuredFrom: number
 
-  private constructor(settings: WorldSettings, root: ModelRoot, progress: (simulatedMs: number) => void) {
+  private constructor(settings: WorldSettings, root: Root, progress: (simulatedMs: number) => void) {
     const { outages, ttlMs } = settings
     this.settings = settings
     this.#progress = progress
@@ -94,9 +94,9 @@ export class World {
   }
 
   /** Goes on until `elapsedMs` is `until`, or `isDone` says so; it is asked every `stepMs`. */
-  async runUntil(until: number, isDone: () => boolean = () => false, stepMs = 10_000): Promise<void> {
+  runUntil(until: number, isDone: () => boolean = () => false, stepMs = 10_000): void {
     while (this.elapsedMs < until && !isDone()) {
-      await this.time.runUntil(this.time.start + Math.min(this.elapsedMs + stepMs, until))
+      this.time.runUntil(this.time.start + Math.min(this.elapsedMs + stepMs, until))
       this.#progress(this.elapsedMs)
     }
   }
@@ -131,7 +131,7 @@ export class World {
   }
 }
 
-async function makeRoot(number: number): Promise<ModelRoot> {
+async function makeRoot(number: number): Promise<Root> {
   // Valid from the real today on would be too late for a world that starts in the past.
   const { pem } = await makeIssuer(`CN=root ${number}`, new VirtualTime().start)
   const root = new RootReader().readOne(pem)

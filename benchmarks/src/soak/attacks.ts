@@ -13,7 +13,7 @@ export interface Target {
   readonly ownName: string
 }
 
-export interface Attack {
+interface Attack {
   readonly name: string
   run(target: Target, signal: AbortSignal): Promise<void>
 }

@@ -10,7 +10,7 @@ export type ReceivedSecret =
   | { readonly kind: 'certificate'; readonly name: string; readonly chain: string; readonly privateKey: Buffer }
   | { readonly kind: 'roots'; readonly name: string; readonly pem: string }
 
-export interface ReceivedResponse {
+interface ReceivedResponse {
   readonly version: string
   readonly nonce: string
   readonly secrets: readonly ReceivedSecret[]

@@ -12,7 +12,7 @@ export interface Sample {
 }
 
 /** Of requests on an open stream, while one attack went on. */
-export interface AnswerSummary {
+interface AnswerSummary {
   readonly attack: string
   readonly count: number
   readonly p50Ms: number
@@ -103,7 +103,7 @@ export function judgeSpread({ renewals, ttlMs }: Pick<Observed, 'renewals' | 'tt
 }
 
 /** Each attack on its own: a mean over all would hide one that works. */
-export function judgeAnswers(answers: readonly AnswerSummary[]): Check {
+function judgeAnswers(answers: readonly AnswerSummary[]): Check {
   const found = answers.map(
     ({ attack, count, p50Ms, p99Ms, mostMs }) =>
       `${attack}: ${[p50Ms, p99Ms, mostMs].map(ms => ms.toFixed(1)).join(' / ')} ms of ${count}`,
@@ -116,7 +116,7 @@ export function judgeAnswers(answers: readonly AnswerSummary[]): Check {
 }
 
 /** The worst of all floods is the bound. */
-export function judgeFloods(floods: readonly FloodSummary[]): Check {
+function judgeFloods(floods: readonly FloodSummary[]): Check {
   const [slowest] = floods.toSorted((a, b) => b.mostMs - a.mostMs)
   const [largest] = floods.toSorted((a, b) => b.grownMB - a.grownMB)
   const name = `25 MB of one caller, in any frames, hold no answer back for ${SLOWEST_IN_FLOOD_MS} ms and take at most ${MOST_GROWN_MB} MB`

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { type AddressInfo, createServer as createTcpServer } from 'node:net'
+import { createServer as createTcpServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from '../test/livery-process.ts'
+import { listening, portOf, TemporaryFolder, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from '../test/livery-process.ts'
 import { runInProcess } from '../test/run-in-process.ts'
 
 const CONFIG = `ca: { plugin: embedded }
@@ -14,7 +14,7 @@ sockets: [{ path: run/sds.sock }]
 `
 
 async function inDirectory(args: readonly string[], files: Readonly<Record<string, string>> = {}, env = {}) {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   for (const [name, text] of Object.entries(files)) await writeFile(join(directory.path, name), text)
   return await livery(args, { cwd: directory.path, env })
 }
@@ -131,11 +131,10 @@ test('--admin takes the URL that the log prints, a slash at its end, and a port 
     assert.match((await inProcess(['certs', '--admin', admin])).stderr, /Cannot ask the agent at 127\.0\.0\.1:1: /)
 })
 
-test('renew says why it sent no token, where its file cannot be used', async () => {
+test('renew says why it sent no token, where its file cannot be used', async t => {
   const server = createServer((_request, response) => response.writeHead(403).end('refused'))
-  await using directory = await makeDirectory()
-  const path = join(directory.path, 'admin.sock')
-  await once(server.listen(path), 'listening')
+  const path = join(temporaryFolder(t), 'admin.sock')
+  await listening(server, path)
   const admin = `admin: { address: "unix:${path}", tokenFile: missing.token }\n`
   const { code, stderr } = await inDirectory(['renew', 'x'], { 'livery.yaml': CONFIG + admin })
   server.close()
@@ -143,10 +142,10 @@ test('renew says why it sent no token, where its file cannot be used', async () 
   assert.match(stderr, /^livery: admin\.tokenFile \S+missing\.token cannot be read: ENOENT.*\. refused\n$/)
 })
 
-test('a reader that closes its end early is not an error', async () => {
-  await using directory = await makeDirectory()
-  await writeFile(join(directory.path, 'livery.yaml'), CONFIG)
-  await using command = new LiveryProcess(['check-config'], { cwd: directory.path })
+test('a reader that closes its end early is not an error', async t => {
+  const directory = temporaryFolder(t)
+  await writeFile(join(directory, 'livery.yaml'), CONFIG)
+  await using command = new LiveryProcess(['check-config'], { cwd: directory })
   command.child.stdout?.destroy()
   const { code, signal } = await command.ended
   assert.deepEqual([code, signal], [0, null])
@@ -155,9 +154,8 @@ test('a reader that closes its end early is not an error', async () => {
 
 test('what listens at the admin address and speaks another protocol is said to be there', async () => {
   for (const answer of ['', 'SSH-2.0-OpenSSH_9.2\r\n']) {
-    const server = createTcpServer(socket => socket.on('error', () => {}).end(answer)).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    const { code, stderr } = await inProcess(['certs', '--admin', String((server.address() as AddressInfo).port)])
+    const server = await listening(createTcpServer(socket => socket.on('error', () => {}).end(answer)))
+    const { code, stderr } = await inProcess(['certs', '--admin', String(portOf(server))])
     server.close()
     assert.equal(code, 1)
     assert.match(stderr, /: something listens there that does not answer as an admin endpoint does \(.+\)\. Start it/)
@@ -172,9 +170,8 @@ test('without a configuration here the message says how the agent is found', asy
 
 test('another program at the admin address is said to be one, and its pages are not poured out', async () => {
   const answers = ['{"configs": []}', 'x'.repeat(10_000)]
-  const server = createServer((_request, response) => response.end(answers.shift())).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const admin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const server = await listening(createServer((_request, response) => response.end(answers.shift())))
+  const admin = `127.0.0.1:${portOf(server)}`
   for (const _ of [1, 2]) {
     const certs = await inProcess(['certs', '--admin', admin])
     assert.equal(certs.code, 1)
@@ -192,10 +189,10 @@ test('a program at the admin address that sends interim answers without an end i
     socket.on('error', () => {})
     socket.on('drain', pump)
     socket.once('data', pump)
-  }).listen(0, '127.0.0.1')
+  })
+  await listening(server)
   t.after(() => server.close())
-  await once(server, 'listening')
-  const admin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const admin = `127.0.0.1:${portOf(server)}`
   const { code, stderr } = await inProcess(['certs', '--admin', admin])
   assert.equal(code, 1)
   assert.match(stderr, /more than 16 interim answers/)

@@ -6,7 +6,7 @@ import type { ConfigSources } from './config/layers.ts'
 import type { DocumentedCommand } from './usage/documented-command.ts'
 
 /** The dependencies of the action of a command. */
-export interface CommandContext {
+interface CommandContext {
   readonly terminal: Terminal
   globals(): GlobalOptions
   sources(): ConfigSources

@@ -5,7 +5,8 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const ATTACKER = fileURLToPath(new URL('admin-attacker.ts', import.meta.url))
@@ -47,7 +48,7 @@ class Bench implements AsyncDisposable {
 
   static async start(): Promise<Bench> {
     await using parts = new AsyncDisposableStack()
-    const directory = parts.use(await makeDirectory())
+    const directory = parts.use(new TemporaryFolder())
     writeFileSync(join(directory.path, 'livery.yaml'), JSON.stringify(CONFIG))
     const agent = parts.use(new LiveryProcess(['run'], { cwd: directory.path }))
     const addresses = JSON.parse(await agent.line(/ serves /))

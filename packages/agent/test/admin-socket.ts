@@ -23,7 +23,7 @@ export function getRequest(path: string): string {
   return `GET ${path} HTTP/1.1\r\nhost: localhost\r\n\r\n`
 }
 
-export interface AdminAnswer {
+interface AdminAnswer {
   readonly status: number
   readonly headers: NodeJS.Dict<string | string[]>
   readonly body: string

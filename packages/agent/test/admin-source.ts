@@ -13,7 +13,7 @@ import type { AgentSource } from '../src/diagnosis/facts.ts'
 import { Ledger } from '../src/observe/ledger.ts'
 import { memoryLog } from './memory-log.ts'
 
-export interface AdminSourceParts {
+interface AdminSourceParts {
   readonly secrets: SecretManager
   readonly clock: Clock
   readonly keyGenerator: KeyGenerator

@@ -9,7 +9,7 @@ export const CALLERS = fileURLToPath(new URL('callers.py', import.meta.url))
 export const noCallers: string | false =
   spawnSync('python3', ['--version']).status === 0 ? false : 'needs python3, for the callers'
 
-export interface Attempts {
+interface Attempts {
   readonly attempts: number
   /** That got an answer. */
   readonly served: number

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FaultyCaServer } from '@livery/ca-plugins/testing'
 import type { SpiffeId } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
+import { temporaryFolder } from '@livery/test-support'
 import { RawPeer } from '../../sds-server/test/raw-peer.ts'
 import type { ColdStartCosts, ColdStartOptions, ColdStartOrder } from './cold-start-server.ts'
 
@@ -49,8 +49,7 @@ class ColdStart implements AsyncDisposable {
   }
 
   static async start(t: TestContext): Promise<ColdStart> {
-    const folder = mkdtempSync(join(tmpdir(), 'livery-costs-'))
-    t.after(() => rmSync(folder, { recursive: true }))
+    const folder = temporaryFolder(t)
     const root = join(folder, 'root.pem')
     const ca = await FaultyCaServer.start({ intermediate: true })
     writeFileSync(root, ca.authority.trustBundle().join(''))

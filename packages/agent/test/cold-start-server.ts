@@ -114,7 +114,7 @@ async function serve({ socket, ca: address, root }: ColdStartOptions): Promise<S
   const clock = new FakeClock(Date.now())
   const context = pluginContext({ clock })
   const tls = connectionTls({ rootCert: root, log: context.log })
-  const ca = await citadel.create({ ...context, tls }, { address, impersonate: true, timeout: 10_000 })
+  const ca = await citadel.create({ ...context, tls }, { address, impersonate: true })
   const manager = new SecretManager({
     ca,
     keyGenerator: createKeyGenerator().generator,

@@ -1,13 +1,12 @@
 /** A configuration file of one test file, in a folder of its own. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { type LoadedConfig, loadConfig } from '../src/config/load.ts'
 import type { ConfigError } from '../src/schema/config-error.ts'
 
-export const directory = mkdtempSync(join(tmpdir(), 'livery-config-'))
-after(() => rmSync(directory, { recursive: true }))
+export const directory = temporaryFolder({ after })
 export const file = join(directory, 'livery.yaml')
 
 /** A configuration with no more than it needs. */

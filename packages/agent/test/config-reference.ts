@@ -17,7 +17,7 @@ export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', impo
 const PLUGIN_PAGES = new URL('../../ca-plugins/docs/', import.meta.url)
 
 /** A key as the page has it. */
-export interface KeyRow {
+interface KeyRow {
   /** `sockets[].limits.streams`: `[]` is each entry of a list, `NAME` each name of a mapping. */
   readonly path: string
   readonly form: string

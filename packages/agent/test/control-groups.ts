@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { readPeerCgroups } from '@livery/native-keygen'
 
 /** `unified`: version 2; `pids`: version 1, where a group can be renamed. */
-export type Hierarchy = 'unified' | 'pids'
+type Hierarchy = 'unified' | 'pids'
 
 const MOUNTS = readMounts()
 

@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict'
 import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { freePort, TemporaryFolder } from '@livery/test-support'
 import { parseAllDocuments } from 'yaml'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
 import { ControlGroups, groupPath } from './control-groups.ts'
 import { get, until } from './envoy-bench.ts'
 import type { KubeAdmin } from './kube-admin.ts'
 import { asUser, inGroup, withFile, withFolder } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 
 const NAMESPACE = 'livery-system'
 const PROGRAM = '/usr/bin/livery'
@@ -86,7 +86,7 @@ export class DeployedAgent implements AsyncDisposable {
   /** Resolves when it is live by the probe of its pod. */
   static async start(options: DeployedAgentOptions): Promise<DeployedAgent> {
     await using starting = new AsyncDisposableStack()
-    const { path: folder } = starting.use(await makeDirectory())
+    const { path: folder } = starting.use(new TemporaryFolder())
     await chmod(folder, 0o755)
     const groups = starting.use(new ControlGroups())
     const objects = objectsOf(options)

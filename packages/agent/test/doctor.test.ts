@@ -6,9 +6,10 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock, makeIssuer } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import type { Finding } from '../src/doctor/finding.ts'
 import { startIstioCa } from './istio-ca.ts'
-import { LiveryProcess, livery, makeDirectory, type ProcessOptions } from './livery-process.ts'
+import { LiveryProcess, livery, type ProcessOptions } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const EMBEDDED = { ca: { plugin: 'embedded', directory: 'ca' } }
@@ -55,9 +56,8 @@ async function doctor(
   }
 }
 
-test('of an agent that serves nothing is wrong; exit 0', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('of an agent that serves nothing is wrong; exit 0', async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
   await using agent = await startAgent(cwd)
   const { admin } = agent
@@ -78,9 +78,8 @@ test('of an agent that serves nothing is wrong; exit 0', async () => {
   assert.match(text.stdout, /\n\nNothing is wrong on this node\. [\s\S]*docs\/runbook\/calls-refused\.md\n$/)
 })
 
-test('a folder in which others can replace the socket, and a socket of another mode', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a folder in which others can replace the socket, and a socket of another mode', async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd, EMBEDDED)
   await using agent = await startAgent(cwd)
   const { admin } = agent
@@ -99,9 +98,8 @@ test('a folder in which others can replace the socket, and a socket of another m
   assert.equal(closed.remedy, `Run: chmod 0660 ${socket}`)
 })
 
-test('an agent that does not run, and a folder of keys that others can look into', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('an agent that does not run, and a folder of keys that others can look into', async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
   await mkdir(join(cwd, 'store'))
   await chmod(join(cwd, 'store'), 0o755)
@@ -145,9 +143,8 @@ async function startTokenCA(cwd: string, token: string): Promise<TestedCA> {
   return { ca, [Symbol.asyncDispose]: () => server[Symbol.asyncDispose]() }
 }
 
-test('a token of the wrong audience, then one that has expired, then a good one; none is ever printed', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a token of the wrong audience, then one that has expired, then a good one; none is ever printed', async t => {
+  const cwd = temporaryFolder(t)
   const accepted = tokenFor('istio-ca')
   await using server = await startTokenCA(cwd, accepted)
   await configure(cwd, { ca: server.ca })
@@ -183,9 +180,8 @@ test('a token of the wrong audience, then one that has expired, then a good one;
   assert.doesNotMatch(output, /PRIVATE KEY/)
 })
 
-test('a token whose dates no clock can have is one that only the CA can read', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a token whose dates no clock can have is one that only the CA can read', async t => {
+  const cwd = temporaryFolder(t)
   const root = await makeIssuer('CN=root', Date.now())
   await writeFile(join(cwd, 'root.pem'), root.pem)
   await configure(cwd, { ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'root.pem', tokenFile: 'token' } })
@@ -198,9 +194,8 @@ test('a token whose dates no clock can have is one that only the CA can read', a
   }
 })
 
-test('a CA that is down, and a root that cannot be read', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a CA that is down, and a root that cannot be read', async t => {
+  const cwd = temporaryFolder(t)
   const root = await makeIssuer('CN=root', Date.now())
   await writeFile(join(cwd, 'root.pem'), root.pem)
   await writeFile(join(cwd, 'token'), 'opaque', { mode: 0o600 })
@@ -223,9 +218,8 @@ for (const [minutes, expected] of [
   [-10, /^the clocks of this node and of the CA differ by (at least )?10 minutes: this node's is ahead$/],
   [1.5, /^the clocks of this node and of the CA differ by (at least )?(8\d|9\d) seconds: the CA's is ahead$/],
 ] as const)
-  test(`a clock that differs from the CA's by ${-minutes} minutes, as its answer shows`, async () => {
-    await using directory = await makeDirectory()
-    const cwd = directory.path
+  test(`a clock that differs from the CA's by ${-minutes} minutes, as its answer shows`, async t => {
+    const cwd = temporaryFolder(t)
     await using server = await startIstioCa(new FakeClock(Date.now() + minutes * 60_000), WEB)
     await writeFile(join(cwd, 'root.pem'), server.root)
     await writeFile(join(cwd, 'token'), 'good', { mode: 0o600 })
@@ -242,9 +236,8 @@ function without(tool: string, ...args: readonly string[]): string | false {
   return spawnSync(tool, args).status === 0 ? false : `${tool} ${args.join(' ')} does not work here`
 }
 
-test('an agent that may open too few files', { skip: without('prlimit', '--nofile=600:600', 'true') }, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('an agent that may open too few files', { skip: without('prlimit', '--nofile=600:600', 'true') }, async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd, EMBEDDED)
   await using agent = await startAgent(cwd, ['prlimit', '--nofile=600:600'])
   const found = await doctor(cwd, { admin: agent.admin })
@@ -261,9 +254,8 @@ const withFullDisk = ['unshare', '--user', '--map-root-user', '--mount', 'sh', '
 
 test('a store on a full disk', {
   skip: without('unshare', '--user', '--map-root-user', '--mount', 'true'),
-}, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+}, async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
   const found = await doctor(cwd, { launcher: withFullDisk })
   const { subject, text, remedy } = found.wrong('disk')
@@ -275,9 +267,8 @@ test('a store on a full disk', {
 const WITHOUT_WATCHES = 'echo 0 > /proc/sys/user/max_inotify_instances && exec "$@"'
 const launcher = ['unshare', '--user', '--map-root-user', 'sh', '-c', WITHOUT_WATCHES, 'sh']
 
-test('a user that may watch no folder', { skip: without('unshare', ...launcher.slice(1), 'true') }, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a user that may watch no folder', { skip: without('unshare', ...launcher.slice(1), 'true') }, async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd, EMBEDDED)
   const found = await doctor(cwd, { launcher })
   const { text, remedy } = found.wrong('inotify')
@@ -285,9 +276,8 @@ test('a user that may watch no folder', { skip: without('unshare', ...launcher.s
   assert.match(remedy ?? '', /fs\.inotify\.max_user_instances/)
 })
 
-test('a pipe in the place of the roots of the CA is a finding, and is not waited for', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a pipe in the place of the roots of the CA is a finding, and is not waited for', async t => {
+  const cwd = temporaryFolder(t)
   assert.equal(spawnSync('mkfifo', [join(cwd, 'root.pem')]).status, 0)
   await configure(cwd, { ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'root.pem' } })
   const examined = await doctor(cwd)

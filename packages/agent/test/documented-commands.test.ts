@@ -1,10 +1,9 @@
 /** The commands of the pages in docs, word for word: each is run here or by another test, or a mark says what it needs. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, temporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
 import { LiveryProcess } from './livery-process.ts'
 import { blocksOf, PAPERS, REPOSITORY, read } from './papers.ts'
@@ -40,19 +39,16 @@ const WITH_AGENT = PAPERS.filter(
   paper => /^docs\//.test(paper) && paper !== ALONE && !isRunElsewhere(paper) && plainOf(paper).length > 0,
 )
 
-const folder = mkdtempSync(join(tmpdir(), 'livery-commands-'))
-const empty = mkdtempSync(join(tmpdir(), 'livery-commands-'))
 let agent: LiveryProcess | undefined
+after(() => agent?.[Symbol.asyncDispose]())
+const folder = temporaryFolder({ after })
+const empty = temporaryFolder({ after })
 before(async () => {
   const [configuration] = blocksOf('docs/install.md', 'yaml')
   assert.ok(configuration)
   writeFileSync(join(folder, 'livery.yaml'), configuration.text)
   agent = new LiveryProcess(['run'], { cwd: folder })
   await agent.line(/"event":"issued"/)
-})
-after(async () => {
-  await agent?.[Symbol.asyncDispose]()
-  for (const path of [folder, empty]) rmSync(path, { recursive: true })
 })
 
 test('each command is run by a test, or marked by what it needs', () => {

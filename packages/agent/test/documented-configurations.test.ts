@@ -1,10 +1,10 @@
 /** The pages of the plugins, against the plugins: their examples are taken as they stand, their tables have every option. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { PluginOption, PluginOptions } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { parseAllDocuments } from 'yaml'
 import { environmentSettings } from '../src/config/environment-settings.ts'
 import { loadConfig } from '../src/config/load.ts'
@@ -14,8 +14,7 @@ import { writePluginModule } from './plugin-module.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const packages = new URL('../../', import.meta.url)
-const folder = mkdtempSync(join(tmpdir(), 'livery-documented-'))
-after(() => rmSync(folder, { recursive: true }))
+const folder = temporaryFolder({ after })
 
 await writePluginModule(
   folder,

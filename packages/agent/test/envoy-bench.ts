@@ -2,14 +2,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { request } from 'node:http'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { freePort } from '@livery/test-support'
 import { parse } from 'yaml'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 export const ENVOY = join(root, '.cache', `envoy-${process.env['LIVERY_ENVOY_VERSION'] ?? '1.40.0'}`)
@@ -19,12 +18,6 @@ const LIVERY = join(root, 'packages', 'agent', 'bin', 'livery.js')
 export const noEnvoy = existsSync(ENVOY)
   ? false
   : 'no Envoy: the test set-up could not fetch it (npm run envoy says why)'
-
-/** A folder that goes away with the test. */
-export async function makeFolder(): Promise<{ readonly path: string } & AsyncDisposable> {
-  const path = await mkdtemp(join(tmpdir(), 'livery-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
-}
 
 /** Other processes do not report that they are ready: polls every 20 ms, and fails with the last result after `ms`. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>, ms = 20_000): Promise<T> {
@@ -42,7 +35,7 @@ export async function until<T>(what: string, look: () => Promise<T | undefined>,
   throw new Error(`not within ${ms} ms: ${what}`, { cause: last })
 }
 
-export interface Answer {
+interface Answer {
   readonly status: number
   readonly headers: NodeJS.Dict<string | string[]>
   readonly body: string

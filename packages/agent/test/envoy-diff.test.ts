@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import type { Compared } from '../src/commands/diff.ts'
-import { makeFolder, noEnvoy, Pair, startAgent } from './envoy-bench.ts'
+import { noEnvoy, Pair, startAgent } from './envoy-bench.ts'
 import { livery } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -23,12 +24,12 @@ function workloads(): object {
 for (const delta of [false, true])
   test(`what an Envoy has over ${delta ? 'Delta' : 'state of the world'} is compared with its agent, and with another one`, {
     skip: noEnvoy,
-  }, async () => {
-    await using folder = await makeFolder()
-    await using other = await makeFolder()
-    await using agent = await startAgent(folder.path, workloads())
-    const sockets = { web: join(folder.path, 'run/web.sock'), api: join(folder.path, 'run/api.sock') }
-    await using pair = await Pair.start(folder.path, sockets, { delta })
+  }, async t => {
+    const folder = temporaryFolder(t)
+    const other = temporaryFolder(t)
+    await using agent = await startAgent(folder, workloads())
+    const sockets = { web: join(folder, 'run/web.sock'), api: join(folder, 'run/api.sock') }
+    await using pair = await Pair.start(folder, sockets, { delta })
     await pair.live()
     const diff = async (cwd: string, adminPort: number) => {
       const envoy = `http://127.0.0.1:${pair.web.adminPort}/`
@@ -39,7 +40,7 @@ for (const delta of [false, true])
       const compared: readonly Compared[] = JSON.parse(stdout)
       return { code, compared: compared.toSorted((a, b) => (a.name < b.name ? -1 : 1)) }
     }
-    assert.deepEqual(await diff(folder.path, agent.adminPort), {
+    assert.deepEqual(await diff(folder, agent.adminPort), {
       code: 0,
       compared: [
         { name: 'ROOTCA', state: 'same' },
@@ -47,8 +48,8 @@ for (const delta of [false, true])
       ],
     })
 
-    await using stranger = await startAgent(other.path, workloads())
-    const { code, compared } = await diff(other.path, stranger.adminPort)
+    await using stranger = await startAgent(other, workloads())
+    const { code, compared } = await diff(other, stranger.adminPort)
     assert.equal(code, 1)
     const [roots, certificate] = compared
     assert.deepEqual([roots?.state, certificate?.state, certificate?.identity], ['other', 'other', WEB])
@@ -62,14 +63,14 @@ for (const delta of [false, true])
     )
   })
 
-test('an Envoy that waits for its secrets, and a program that is no Envoy', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
-  await using agent = await startAgent(folder.path, workloads())
-  const nowhere = join(folder.path, 'run/nobody.sock')
-  await using pair = await Pair.start(folder.path, { web: nowhere, api: nowhere })
+test('an Envoy that waits for its secrets, and a program that is no Envoy', { skip: noEnvoy }, async t => {
+  const folder = temporaryFolder(t)
+  await using agent = await startAgent(folder, workloads())
+  const nowhere = join(folder, 'run/nobody.sock')
+  await using pair = await Pair.start(folder, { web: nowhere, api: nowhere })
   const admin = ['--admin', `127.0.0.1:${agent.adminPort}`]
   const waiting = await livery(['diff', '--envoy-admin', `127.0.0.1:${pair.web.adminPort}`, ...admin], {
-    cwd: folder.path,
+    cwd: folder,
   })
   assert.equal(waiting.code, 1)
   assert.match(
@@ -77,10 +78,10 @@ test('an Envoy that waits for its secrets, and a program that is no Envoy', { sk
     /^waiting {2}default\n {2}Envoy has asked and has no answer\. Look at: livery streams default$/m,
   )
 
-  const itself = await livery(['diff', '--envoy-admin', `127.0.0.1:${agent.adminPort}`, ...admin], { cwd: folder.path })
+  const itself = await livery(['diff', '--envoy-admin', `127.0.0.1:${agent.adminPort}`, ...admin], { cwd: folder })
   assert.deepEqual([itself.code, itself.stdout], [1, ''])
   assert.match(itself.stderr, /has no secret from SDS|is not an Envoy/)
-  const wrong = await livery(['diff', '--envoy-admin', 'https://x', ...admin], { cwd: folder.path })
+  const wrong = await livery(['diff', '--envoy-admin', 'https://x', ...admin], { cwd: folder })
   assert.equal(wrong.code, 2)
   assert.match(wrong.stderr, /--envoy-admin "https:\/\/x" is not the address/)
 })

@@ -22,7 +22,7 @@ test('two Envoys do mutual TLS while the CA fails over and comes back, and no re
         address,
         rootCert: `${index}.pem`,
       }))
-      return { plugin: 'failover', pause: '1s', roots: 'roots.pem', cas }
+      return { plugin: 'failover', roots: 'roots.pem', cas }
     },
     settings: { ttl: '8s', rotation: { settle: '1s' } },
     async between(agent) {
@@ -31,12 +31,12 @@ test('two Envoys do mutual TLS while the CA fails over and comes back, and no re
       await until('the second CA has issued twice for each', async () => second.calls.length >= 4 || undefined)
       first.behaviour = { kind: 'sign' }
       const before = first.calls.length
-      await until('the first CA issues again', async () => first.calls.length >= before + 2 || undefined)
+      await until('the first CA issues again', async () => first.calls.length >= before + 2 || undefined, 60_000)
 
       const { body } = await get(agent.adminPort, '/metrics')
       for (const name of ['opened', 'half_opened', 'closed', 'taken_over'])
         assert.match(body, new RegExp(`^livery_ca_plugin_failover_${name}_total [1-9]`, 'm'))
-      assert.match(agent.output, /The CA citadel at \S+ is left alone for 1000 ms, and the next one is asked: /)
+      assert.match(agent.output, /The CA citadel at \S+ is left alone for 30000 ms, and the next one is asked: /)
       assert.match(agent.output, /The CA citadel at \S+ answers again/)
     },
   })

@@ -10,7 +10,7 @@ export interface MeshMember {
   readonly identity: string
 }
 
-export interface MeshEnvoyOptions {
+interface MeshEnvoyOptions {
   /** Livery's, as the Envoy sees it. */
   readonly socket: string
   readonly delta: boolean

@@ -6,20 +6,17 @@ import { test } from 'node:test'
 import { type SpiffeId, SystemClock } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { Envoy, get, makeFolder, noEnvoy, type Tree, until } from './envoy-bench.ts'
+import { freePort, listening, portOf, temporaryFolder } from '@livery/test-support'
+import { Envoy, get, noEnvoy, type Tree, until } from './envoy-bench.ts'
 
 const identity: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const skip = noEnvoy || (nativeCertificateVerifier ? false : 'without the addon nobody asks for the verdict')
 
 /** A server with this certificate, until it is disposed. */
 async function serve({ chain, key }: IssuedPair): Promise<{ readonly port: number } & Disposable> {
-  const server = createServer({ cert: chain.join(''), key }, (_, response) => response.end('hello'))
-  await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening))
-  const bound = server.address()
-  assert.ok(bound !== null && typeof bound === 'object')
+  const server = await listening(createServer({ cert: chain.join(''), key }, (_, response) => response.end('hello')))
   return {
-    port: bound.port,
+    port: portOf(server),
     [Symbol.dispose]() {
       server.close()
       server.closeAllConnections()
@@ -76,8 +73,8 @@ function verdicts({ chain, key }: IssuedPair, bundles: readonly Bundle[]): reado
 
 test('Envoy takes what the addon says it takes, and refuses two roots of one name in one of their orders', {
   skip,
-}, async () => {
-  await using folder = await makeFolder()
+}, async t => {
+  const folder = temporaryFolder(t)
   using clock = new SystemClock()
   const [issuer, namesake] = [await PairIssuer.create(clock), await PairIssuer.create(clock)]
   const pair = await issuer.issue(identity)
@@ -92,7 +89,7 @@ test('Envoy takes what the addon says it takes, and refuses two roots of one nam
 
   using server = await serve(pair)
   const ports = { plain: await freePort(), admin: await freePort() }
-  await using envoy = await Envoy.start(folder.path, 'client', configOf(bundles, server.port, ports))
+  await using envoy = await Envoy.start(folder, 'client', configOf(bundles, server.port, ports))
   await envoy.live()
   const ask = (name: string) =>
     until(`an answer with ${name}`, async () => {

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { connect } from 'node:tls'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { deployed, Envoy, get, makeFolder, noEnvoy, startAgent } from './envoy-bench.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
+import { deployed, Envoy, get, noEnvoy, startAgent } from './envoy-bench.ts'
 import { API } from './envoy-rotation.ts'
 
 interface Gateway extends AsyncDisposable {
@@ -19,7 +19,7 @@ type Part = 'certificate' | 'roots'
 
 async function startGateway(refusedNames: string, part: Part, initialFetchTimeout: string): Promise<Gateway> {
   await using parts = new AsyncDisposableStack()
-  const folder = parts.use(await makeFolder())
+  const folder = parts.use(new TemporaryFolder())
   parts.use(
     await startAgent(folder.path, {
       ca: { plugin: 'embedded' },

@@ -1,12 +1,13 @@
 /** Each CA plugin with real Envoys: both certificates rotate under traffic, and no request fails. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { makeFolder, Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
 
 export const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 export const API = 'spiffe://cluster.local/ns/default/sa/api'
 
-export interface RotationOptions {
+interface RotationOptions {
   /** Writes the plugin's files to the folder of the configuration, and returns the section `ca` for them. */
   readonly ca: (folder: string) => Promise<object>
   /** Keys beside `ca`, `identities` and `trustDomain`; default: a `ttl` of 8 seconds. */
@@ -19,7 +20,7 @@ export interface RotationOptions {
 }
 
 /** The agent as a process, the two Envoys of deploy/envoy, and requests from one to the other. */
-export interface UnderTraffic extends AsyncDisposable {
+interface UnderTraffic extends AsyncDisposable {
   readonly agent: Process & { readonly adminPort: number }
   /** Of the configuration. */
   readonly folder: string
@@ -34,7 +35,7 @@ export interface UnderTraffic extends AsyncDisposable {
 
 export async function startUnderTraffic(options: RotationOptions): Promise<UnderTraffic> {
   await using starting = new AsyncDisposableStack()
-  const { path: folder } = starting.use(await makeFolder())
+  const { path: folder } = starting.use(new TemporaryFolder())
   const identity = (id: string, socket: string) => {
     const tokenFile = options.tokenFiles?.[id]
     return { id, socket, ...(tokenFile !== undefined && { tokenFile }) }

@@ -3,18 +3,19 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../ca-plugins/test/spire-process.ts'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
-import { makeFolder, noEnvoy, until } from './envoy-bench.ts'
+import { noEnvoy, until } from './envoy-bench.ts'
 import { API, rotateUnderTraffic, WEB } from './envoy-rotation.ts'
 
 test('two Envoys do mutual TLS with identities that a Workload API pushes, through a break and a new root, and no request fails', {
   skip: noEnvoy,
-}, async () => {
-  await using folder = await makeFolder()
+}, async t => {
+  const folder = temporaryFolder(t)
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
-  await using server = await WorkloadApiStandIn.start(join(folder.path, 'workload.sock'))
+  await using server = await WorkloadApiStandIn.start(join(folder, 'workload.sock'))
   const give = async (): Promise<void> =>
     server.give(await svidsOf(ca, [WEB, API], 30), { 'cluster.local': ca.trustBundle() })
   await give()
@@ -42,9 +43,9 @@ test('two Envoys do mutual TLS with identities that a Workload API pushes, throu
 
 test('two Envoys do mutual TLS with identities of a real SPIRE, through a new root, and no request fails', {
   skip: noEnvoy || noSpire,
-}, async () => {
-  await using folder = await makeFolder()
-  await using spire = await Spire.start(folder.path)
+}, async t => {
+  const folder = temporaryFolder(t)
+  await using spire = await Spire.start(folder)
   for (const identity of [WEB, API]) await spire.register(identity, 12)
   await rotateUnderTraffic({
     ca: async () => ({ plugin: 'spiffe', address: spire.address }),

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { mkdir, unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { deployed, Envoy, get, makeFolder, noEnvoy, startAgent, type Tree, until } from './envoy-bench.ts'
+import { freePort, TemporaryFolder, temporaryFolder } from '@livery/test-support'
+import { deployed, Envoy, get, noEnvoy, startAgent, type Tree, until } from './envoy-bench.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { revoke } from './revocation-list.ts'
 
@@ -32,17 +32,17 @@ function renamed(config: Tree, names: Readonly<Record<string, string>>): Tree {
 
 test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', {
   skip: noEnvoy,
-}, async () => {
-  await using folder = await makeFolder()
-  await using _ours = await agentOf(folder.path, OURS, THEIRS)
-  await using _theirs = await agentOf(folder.path, THEIRS, OURS)
+}, async t => {
+  const folder = temporaryFolder(t)
+  await using _ours = await agentOf(folder, OURS, THEIRS)
+  await using _theirs = await agentOf(folder, THEIRS, OURS)
   const ports = new Map<number, number>()
   for (const port of [15443, 19001, 15001, 19002]) ports.set(port, await freePort())
-  const socket = (trustDomain: string) => join(folder.path, trustDomain, 'workload.sock')
+  const socket = (trustDomain: string) => join(folder, trustDomain, 'workload.sock')
   const api = await deployed('api', { socket: socket(THEIRS), ports })
   const web = await deployed('web', { socket: socket(OURS), ports })
   await using apiEnvoy = await Envoy.start(
-    folder.path,
+    folder,
     'api',
     renamed(api, { ROOTCA: 'ALL', 'spiffe://cluster.local/': `spiffe://${OURS}/` }),
   )
@@ -50,7 +50,7 @@ test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', 
     ROOTCA: 'ALL',
     'spiffe://cluster.local/ns/default/sa/api': `spiffe://${THEIRS}/ns/default/sa/workload`,
   }
-  await using webEnvoy = await Envoy.start(folder.path, 'web', renamed(web, toApi))
+  await using webEnvoy = await Envoy.start(folder, 'web', renamed(web, toApi))
   await Promise.all([apiEnvoy.live(), webEnvoy.live()])
   const answer = await until('web reaches api', async () => {
     const found = await get(ports.get(15001) ?? 0, '/')
@@ -64,7 +64,7 @@ test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', 
   for (const port of [15001, 19002]) alone.set(port, await freePort())
   const own = await deployed('web', { socket: socket(OURS), ports: new Map([...ports, ...alone]) })
   const { ROOTCA: _, ...names } = toApi
-  await using ownEnvoy = await Envoy.start(folder.path, 'own', renamed(own, names))
+  await using ownEnvoy = await Envoy.start(folder, 'own', renamed(own, names))
   await ownEnvoy.live()
   const refused = await get(alone.get(15001) ?? 0, '/')
   assert.equal(refused.status, 503)
@@ -73,18 +73,18 @@ test('Envoys of two trust domains do mutual TLS with ALL, and not with ROOTCA', 
 
 test('an Envoy of another trust domain whose serial number is in the list of that one is refused, with ALL', {
   skip: noEnvoy,
-}, async () => {
-  await using folder = await makeFolder()
-  const theirs = join(folder.path, THEIRS)
-  await using ours = await agentOf(folder.path, OURS, THEIRS, { crl: join(theirs, 'crl.pem') })
-  await using _theirs = await agentOf(folder.path, THEIRS, OURS)
+}, async t => {
+  const folder = temporaryFolder(t)
+  const theirs = join(folder, THEIRS)
+  await using ours = await agentOf(folder, OURS, THEIRS, { crl: join(theirs, 'crl.pem') })
+  await using _theirs = await agentOf(folder, THEIRS, OURS)
   await revoke(theirs, [])
   await until('the list is served', async () => ours.output.includes('"event":"crl-changed"') || undefined)
   const ports = new Map<number, number>()
   for (const port of [15443, 19001, 15001, 19002]) ports.set(port, await freePort())
   const start = async (name: 'api' | 'web', trustDomain: string, names: Readonly<Record<string, string>>) => {
-    const file = await deployed(name, { socket: join(folder.path, trustDomain, 'workload.sock'), ports })
-    const envoy = await Envoy.start(folder.path, name, renamed(file, { ROOTCA: 'ALL', ...names }))
+    const file = await deployed(name, { socket: join(folder, trustDomain, 'workload.sock'), ports })
+    const envoy = await Envoy.start(folder, name, renamed(file, { ROOTCA: 'ALL', ...names }))
     await envoy.live()
     return envoy
   }
@@ -107,7 +107,7 @@ for (const roots of ['ROOTCA', 'ALL'])
   test(`an Envoy whose serial number is in the revocation list is refused until it has another certificate, with ${roots}`, {
     skip: noEnvoy,
   }, async () => {
-    await using folder = await makeFolder()
+    using folder = new TemporaryFolder()
     const { path } = folder
     const names = ['api', 'web', 'other'] as const
     const identities = names.map(name => ({
@@ -165,14 +165,14 @@ for (const roots of ['ROOTCA', 'ALL'])
 
 test('an Envoy refuses a peer of another SPIFFE ID than its own configuration names beside the roots', {
   skip: noEnvoy,
-}, async () => {
-  await using folder = await makeFolder()
-  await using _agent = await agentOf(folder.path, OURS, THEIRS)
-  const socket = join(folder.path, OURS, 'workload.sock')
+}, async t => {
+  const folder = temporaryFolder(t)
+  await using _agent = await agentOf(folder, OURS, THEIRS)
+  const socket = join(folder, OURS, 'workload.sock')
   const ports = new Map<number, number>()
   for (const port of [15443, 19001, 15001, 19002]) ports.set(port, await freePort())
   const start = async (name: 'api' | 'web', names: Readonly<Record<string, string>>) => {
-    const envoy = await Envoy.start(folder.path, name, renamed(await deployed(name, { socket, ports }), names))
+    const envoy = await Envoy.start(folder, name, renamed(await deployed(name, { socket, ports }), names))
     await envoy.live()
     return envoy
   }

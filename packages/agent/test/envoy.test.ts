@@ -7,21 +7,9 @@ import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedde
 import { SecretManager, SystemClock } from '@livery/core'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { createSdsServer } from '@livery/sds-server'
+import { freePort, temporaryFolder } from '@livery/test-support'
 import { parse } from 'yaml'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import {
-  deployed,
-  Envoy,
-  get,
-  livery,
-  makeFolder,
-  noEnvoy,
-  Pair,
-  startAgent,
-  Traffic,
-  type Tree,
-  until,
-} from './envoy-bench.ts'
+import { deployed, Envoy, get, livery, noEnvoy, Pair, startAgent, Traffic, type Tree, until } from './envoy-bench.ts'
 import { API, startUnderTraffic, WEB } from './envoy-rotation.ts'
 
 function twoWorkloads(ttl: string): object {
@@ -72,16 +60,16 @@ test('the Envoys of deploy/envoy do mutual TLS with keys of ecdsa-p384', { skip:
 
 test('the agent is killed and started again under traffic: no request fails, and both Envoys get new certificates', {
   skip: noEnvoy,
-}, async () => {
-  await using folder = await makeFolder()
-  const first = await startAgent(folder.path, twoWorkloads('60s'))
-  await using pair = await Pair.start(folder.path, sockets(folder.path))
+}, async t => {
+  const folder = temporaryFolder(t)
+  const first = await startAgent(folder, twoWorkloads('60s'))
+  await using pair = await Pair.start(folder, sockets(folder))
   await pair.live()
   await using traffic = new Traffic(pair.port)
   await until('traffic flows', async () => traffic.requests > 20 || undefined)
   const before = (await pair.web.certificates()).map(({ serial }) => serial)
   await first[Symbol.asyncDispose]()
-  await using _second = await startAgent(folder.path, twoWorkloads('60s'))
+  await using _second = await startAgent(folder, twoWorkloads('60s'))
   for (const envoy of [pair.web, pair.api]) {
     await until('the Envoy shows a certificate of the second agent', async () => {
       const serials = (await envoy.certificates()).map(({ serial }) => serial)
@@ -93,8 +81,8 @@ test('the agent is killed and started again under traffic: no request fails, and
   assert.deepEqual(traffic.failures, [])
 })
 
-test('the root rotates old → old ∪ new → new, leaves between, and no request fails', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+test('the root rotates old → old ∪ new → new, leaves between, and no request fails', { skip: noEnvoy }, async t => {
+  const folder = temporaryFolder(t)
   using clock = new SystemClock()
   await using ca = new EmbeddedClient(await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' }))
   const { generator } = createKeyGenerator()
@@ -109,7 +97,7 @@ test('the root rotates old → old ∪ new → new, leaves between, and no reque
   })
   manager.add(WEB)
   manager.add(API)
-  const paths = sockets(folder.path)
+  const paths = sockets(folder)
   await using _server = await createSdsServer({
     sockets: [
       { path: paths.web, identity: WEB },
@@ -119,7 +107,7 @@ test('the root rotates old → old ∪ new → new, leaves between, and no reque
     names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     clock,
   })
-  await using pair = await Pair.start(folder.path, paths)
+  await using pair = await Pair.start(folder, paths)
   await pair.live()
   await using traffic = new Traffic(pair.port)
   await until('traffic flows', async () => traffic.requests > 20 || undefined)
@@ -161,16 +149,16 @@ const shared = (names: readonly string[], identities: readonly unknown[] = names
   sockets: [{ path: 'run/sds.sock', allow: names }],
 })
 
-test('a forbidden name leaves its cluster without a certificate; the others work', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
-  const socket = join(folder.path, 'run/sds.sock')
-  await using agent = await startAgent(folder.path, {
+test('a forbidden name leaves its cluster without a certificate; the others work', { skip: noEnvoy }, async t => {
+  const folder = temporaryFolder(t)
+  const socket = join(folder, 'run/sds.sock')
+  await using agent = await startAgent(folder, {
     ...twoWorkloads('1h'),
     sockets: [{ path: 'run/sds.sock', allow: [WEB] }],
   })
   await using pair = await Pair.start(
-    folder.path,
-    { api: sockets(folder.path).api, web: socket },
+    folder,
+    { api: sockets(folder).api, web: socket },
     {
       change: web => {
         const clusters = web['static_resources']?.['clusters']
@@ -187,38 +175,32 @@ test('a forbidden name leaves its cluster without a certificate; the others work
   assert.deepEqual([...new Set(held.map(({ uri }) => uri))], [WEB])
   assert.equal(await pair.web.stat('cluster.forbidden.ssl_context_update_by_sds'), 0)
 
-  const explained = await livery(folder.path, 'explain', API, '--admin', `127.0.0.1:${agent.adminPort}`)
+  const explained = await livery(folder, 'explain', API, '--admin', `127.0.0.1:${agent.adminPort}`)
   assert.match(explained, /refused/)
   // Envoy asked for the bundle where a certificate belongs, and said no: its words are in the ledger, scrubbed.
   const nacked = await until('the NACK is in the ledger', async () => {
-    const text = await livery(
-      folder.path,
-      'explain',
-      'spiffe://cluster.local',
-      '--admin',
-      `127.0.0.1:${agent.adminPort}`,
-    )
+    const text = await livery(folder, 'explain', 'spiffe://cluster.local', '--admin', `127.0.0.1:${agent.adminPort}`)
     return /incomplete private key/.test(text) ? text : undefined
   })
   assert.doesNotMatch(nacked, /BEGIN|PRIVATE KEY-----/)
 })
 
-test('one Envoy gets 200 secrets over one socket', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
+test('one Envoy gets 200 secrets over one socket', { skip: noEnvoy }, async t => {
+  const folder = temporaryFolder(t)
   const names = Array.from({ length: 200 }, (_, index) => `spiffe://cluster.local/ns/load/sa/sa-${index}`)
   const range = [{ range: 'spiffe://cluster.local/ns/load/sa/sa-{0..199}' }]
-  await using _agent = await startAgent(folder.path, shared(['spiffe://cluster.local/ns/load/sa/*'], range))
+  await using _agent = await startAgent(folder, shared(['spiffe://cluster.local/ns/load/sa/*'], range))
   const ports = new Map([
     [19002, await freePort()],
     [15001, await freePort()],
   ])
-  const web = await deployed('web', { socket: join(folder.path, 'run/sds.sock'), ports })
+  const web = await deployed('web', { socket: join(folder, 'run/sds.sock'), ports })
   const clusters = web['static_resources']?.['clusters']
   clusters?.push(...names.map((name, index) => clusterFor(web, `c${index}`, name)))
   clusters?.shift()
   const routes = web['static_resources']?.['listeners']
   routes?.shift()
-  await using envoy = await Envoy.start(folder.path, 'many', web)
+  await using envoy = await Envoy.start(folder, 'many', web)
   await envoy.live()
   const uris = await until('all 200 are there', async () => {
     const found = new Set((await envoy.certificates()).map(({ uri }) => uri))

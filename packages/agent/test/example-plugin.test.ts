@@ -2,20 +2,19 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, mkdir, readdir, symlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { temporaryFolder } from '@livery/test-support'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const LEFT_OUT = new Set(['dist', 'node_modules', 'test'])
 
 test('the example plugin passes the conformance suite in an empty folder, with packed packages', async t => {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-example-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder(t)
   const tarballs = await packPackages(join(folder, 'source'), folder)
   const example = join(folder, 'example')
   await cp(join(root, 'examples', 'ca-plugin'), example, { recursive: true })

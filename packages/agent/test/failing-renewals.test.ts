@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import type { ConfigDump, DumpedIdentity } from '../src/admin/config-dump.ts'
 import type { ListedIdentity } from '../src/commands/listed-certificates.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -17,9 +18,8 @@ const TOKEN = 'a-token-of-the-operator'
 
 const issued = (identity: string) => new RegExp(`"event":"issued","resource":"${identity}"`)
 
-test('a CA that refuses one identity is seen in the dump, the commands, readiness and metrics, until it issues again', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a CA that refuses one identity is seen in the dump, the commands, readiness and metrics, until it issues again', async t => {
+  const cwd = temporaryFolder(t)
   await writePluginModule(cwd, {
     onIssue: `if (request.identity.endsWith('bad') && existsSync(folder + '/refused')) throw new CAError('denied', '${TEXT}')`,
   })

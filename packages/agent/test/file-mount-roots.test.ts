@@ -6,8 +6,9 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { type SpiffeId, SystemClock } from '@livery/core'
+import { TemporaryFolder } from '@livery/test-support'
 import { until } from './envoy-bench.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { openStream } from './sds-client.ts'
 
 const IDENTITIES = {
@@ -20,7 +21,7 @@ type Name = keyof typeof IDENTITIES
 async function setUp(t: TestContext, ca: object) {
   const stack = new AsyncDisposableStack()
   t.after(() => stack.disposeAsync())
-  const { path } = stack.use(await makeDirectory())
+  const { path } = stack.use(new TemporaryFolder())
   const clock = stack.use(new SystemClock())
   const honest = stack.use(await FakeCA.create({ clock }))
   const evil = stack.use(await FakeCA.create({ clock }))

@@ -1,12 +1,13 @@
 /** The whole agent with secrets that streams name by their files: configuration, rules, reload, metrics, log. */
 import assert from 'node:assert/strict'
-import { mkdirSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { SystemClock } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import type { ConfigDump } from '../src/admin/config-dump.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -21,9 +22,7 @@ interface Started {
 }
 
 async function start(t: TestContext, config: (cwd: string) => object): Promise<Started> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = realpathSync(directory.path)
+  const cwd = temporaryFolder(t)
   const write = (changed: object) =>
     writeFileSync(
       join(cwd, 'livery.yaml'),

@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { parse } from 'yaml'
 import { Command, shellEnvironment } from './command.ts'
-import { makeFolder, noEnvoy, Pair, startAgent } from './envoy-bench.ts'
+import { noEnvoy, Pair, startAgent } from './envoy-bench.ts'
 import { blocksOf, REPOSITORY, read } from './papers.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -22,9 +23,8 @@ function commands(ports: Readonly<Record<string, number>>): string {
   )
 }
 
-test('the commands of the README show what it says', { skip: noEnvoy }, async () => {
-  await using folder = await makeFolder()
-  const cwd = folder.path
+test('the commands of the README show what it says', { skip: noEnvoy }, async t => {
+  const cwd = temporaryFolder(t)
   const config: object = parse(read('livery.yaml').replaceAll('.livery/', ''))
   await using agent = await startAgent(cwd, { ...config, ttl: '60s' })
   const sockets = { web: join(cwd, 'run/web.sock'), api: join(cwd, 'run/api.sock') }

@@ -4,7 +4,8 @@ import { spawnSync } from 'node:child_process'
 import { chmod, chown, mkdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -19,9 +20,7 @@ interface Pod {
 
 /** A folder as kubelet makes an emptyDir, and an agent that is not root. */
 async function makePod(t: TestContext): Promise<Pod> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   await chmod(cwd, 0o755)
   const emptyDir = join(cwd, 'emptyDir')
   await mkdir(emptyDir)
@@ -111,9 +110,7 @@ for (const [how, open, isForRoot = false] of openings)
     test(`a ${name} ${how} is not used: it names or is code that the agent runs`, {
       skip: isForRoot && needsRoot,
     }, async t => {
-      const directory = await makeDirectory()
-      t.after(() => directory[Symbol.asyncDispose]())
-      const cwd = directory.path
+      const cwd = temporaryFolder(t)
       const folder = join(cwd, 'folder')
       await mkdir(folder)
       const file = join(folder, name)
@@ -137,9 +134,7 @@ for (const [how, open] of [
   ['with its folder, which it shares,', file => chmod(dirname(file), 0o777)],
 ] as const satisfies readonly (readonly [string, (file: string) => Promise<void>])[])
   test(`a configuration that is opened ${how} to others while the agent runs is not reloaded`, async t => {
-    const directory = await makeDirectory()
-    t.after(() => directory[Symbol.asyncDispose]())
-    const cwd = directory.path
+    const cwd = temporaryFolder(t)
     const config = { ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' }, sharedFolders: ['.'] }
     const file = join(cwd, 'livery.yaml')
     const write = (...names: readonly string[]) =>

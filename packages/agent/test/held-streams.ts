@@ -12,7 +12,7 @@ const FORMS = {
   DeltaSecrets: { node: 1, names: 3, typeUrl: 2 },
 } as const
 
-export interface HeldStream extends AsyncDisposable {
+interface HeldStream extends AsyncDisposable {
   /** Resolves when the connection is gone. */
   readonly closed: Promise<unknown>
 }

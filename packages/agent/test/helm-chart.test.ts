@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@livery/test-support'
 import { parse, parseAllDocuments, stringify } from 'yaml'
 import { livery } from './livery-process.ts'
 
@@ -21,8 +21,7 @@ const skipCluster =
   (KUBECONFIG === undefined && 'LIVERY_KUBE names no kubeconfig of a cluster-admin at an API server for tests') ||
   (isThere('kubectl', 'version', '--client') ? false : 'no kubectl on PATH')
 
-const folder = mkdtempSync(join(tmpdir(), 'livery-chart-'))
-after(() => rmSync(folder, { recursive: true }))
+const folder = temporaryFolder({ after })
 
 interface Rendered {
   readonly kind: string

@@ -1,10 +1,10 @@
 /** The container image without a container engine: its root file system is laid out, mounted read-only, and run as its user. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { chmodSync, existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, existsSync, globSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { TemporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
 import { inGroup } from './launchers.ts'
 
@@ -18,7 +18,7 @@ export interface Volume {
   readonly isWritable?: boolean
 }
 
-export interface Container {
+interface Container {
   readonly command: readonly string[]
   /** Granted by the pod, such as `CHOWN`. Default: none. */
   readonly capabilities?: readonly string[]
@@ -44,8 +44,9 @@ function missing(): string | false {
 }
 
 export class ImageRoot implements Disposable {
+  readonly #folder = new TemporaryFolder()
   /** A folder for the test's own files, which every user may read. */
-  readonly folder = mkdtempSync(join(tmpdir(), 'livery-image-'))
+  readonly folder = this.#folder.path
   readonly path = join(this.folder, 'rootfs')
   readonly uid = /^USER (\d+):\1$/m.exec(DOCKERFILE)?.[1] ?? ''
 
@@ -87,7 +88,7 @@ export class ImageRoot implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    rmSync(this.folder, { recursive: true, force: true })
+    this.#folder[Symbol.dispose]()
   }
 
   #mounts(volumes: readonly Volume[]): string {

@@ -14,9 +14,9 @@ import {
   type SpiffeId,
 } from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { createIsolatedCAClient } from '../src/plugin/isolated-ca-client.ts'
 import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
-import { makeDirectory } from './livery-process.ts'
 import { type PluginModuleOptions, writePluginModule } from './plugin-module.ts'
 
 const CAPABILITIES = { roots: 'none', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256'] } as const
@@ -118,8 +118,7 @@ export class Bench {
 
 /** A bench on a folder that goes away with the test. */
 export async function setUp(t: TestContext, user?: PluginUser): Promise<Bench> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  if (user) await chmod(directory.path, 0o755)
-  return new Bench(directory.path, user)
+  const directory = temporaryFolder(t)
+  if (user) await chmod(directory, 0o755)
+  return new Bench(directory, user)
 }

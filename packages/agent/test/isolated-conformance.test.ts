@@ -1,12 +1,11 @@
 /** The conformance kit on the example plugin as the agent runs it: in a process. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type FakeCA, type RefusalCode, suite } from '@livery/ca-plugins/conformance'
+import { listening, portOf } from '@livery/test-support'
 import { loadIsolatedCAPlugin } from '../src/plugin/isolated-plugin.ts'
 
 const specifier = fileURLToPath(new URL('../../../examples/ca-plugin/index.ts', import.meta.url))
@@ -27,13 +26,13 @@ suite({
   capabilities: plugin.capabilities,
   async create({ ca, context, after }) {
     const server = createServer(await ca.serverCertificate(), (request, response) => void serve(ca, request, response))
-    await once(server.listen(0, '127.0.0.1'), 'listening')
+    await listening(server)
     after(() => {
       server.closeAllConnections()
       return new Promise(resolve => server.close(resolve))
     })
     const tls = { roots: Buffer.from(ca.trustBundle().join('')) }
-    const url = `https://localhost:${(server.address() as AddressInfo).port}`
+    const url = `https://localhost:${portOf(server)}`
     return await plugin.create({ ...context, tls: async () => tls }, { url, timeout: 10_000 })
   },
 })

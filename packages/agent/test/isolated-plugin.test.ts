@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -12,9 +13,8 @@ const BAD = 'spiffe://cluster.local/bad'
 
 const issued = (identity: string) => new RegExp(`"event":"issued","resource":"${identity}"`)
 
-test('a plugin that crashes for one identity leaves the agent up and the others served; explain says why; it heals', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a plugin that crashes for one identity leaves the agent up and the others served; explain says why; it heals', async t => {
+  const cwd = temporaryFolder(t)
   // It crashes once the other has its certificate, which chance would otherwise keep from it for a minute.
   await writePluginModule(cwd, {
     onIssue: `if (request.identity.endsWith('bad')) {
@@ -57,9 +57,8 @@ test('a plugin that crashes for one identity leaves the agent up and the others 
   assert.deepEqual(await agent.ended, { code: 0, signal: null })
 })
 
-test("a configuration that the plugin's check refuses exits with 78, and changes nothing at a reload", async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test("a configuration that the plugin's check refuses exits with 78, and changes nothing at a reload", async t => {
+  const cwd = temporaryFolder(t)
   const check = `check({ site }) {
     if (site === 'b') throw Object.assign(new TypeError('Cannot use site "b": it is closed. Write a.'), { option: 'site' })
   },`
@@ -93,12 +92,12 @@ test("a configuration that the plugin's check refuses exits with 78, and changes
   await agent.line(issued(BAD))
 })
 
-test('a module that ends the process while it is loaded is exit 78', async () => {
-  await using directory = await makeDirectory()
-  await writePluginModule(directory.path, { onLoad: 'process.exit(0)' })
+test('a module that ends the process while it is loaded is exit 78', async t => {
+  const directory = temporaryFolder(t)
+  await writePluginModule(directory, { onLoad: 'process.exit(0)' })
   const config = { ca: { plugin: './acme.mjs' }, identities: [GOOD], sockets: [{ path: 's' }] }
-  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
-  const { code, stderr } = await livery(['run'], { cwd: directory.path })
+  await writeFile(join(directory, 'livery.yaml'), JSON.stringify(config))
+  const { code, stderr } = await livery(['run'], { cwd: directory })
   assert.equal(code, 78)
   assert.match(
     stderr,
@@ -106,11 +105,11 @@ test('a module that ends the process while it is loaded is exit 78', async () =>
   )
 })
 
-test('livery ca test runs a module, relative to where it is called', async () => {
-  await using directory = await makeDirectory()
-  await writePluginModule(directory.path)
+test('livery ca test runs a module, relative to where it is called', async t => {
+  const directory = temporaryFolder(t)
+  await writePluginModule(directory)
   const { code, stdout } = await livery(['ca', 'test', './acme.mjs', '--identity', GOOD, '--parallel', '8'], {
-    cwd: directory.path,
+    cwd: directory,
   })
   assert.equal(code, 0, stdout)
   assert.match(stdout, /0 failed/)

@@ -3,7 +3,7 @@ import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { IstioCaServer, staticTokens } from '@livery/ca-plugins/istio-ca-server'
 import type { Clock, SpiffeId } from '@livery/core'
 
-export interface TestIstioCa extends AsyncDisposable {
+interface TestIstioCa extends AsyncDisposable {
   /** host:port */
   readonly address: string
   /** PEM. */

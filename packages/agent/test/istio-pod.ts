@@ -2,7 +2,8 @@
 import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 /** The user of istio-proxy. */
@@ -22,9 +23,7 @@ export interface IstioPod {
 
 /** Its CA runs until the test ends. The emptyDirs of the template belong to root and have mode 0777. */
 export async function makePod(t: TestContext): Promise<IstioPod> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   for (const folder of [FOLDER, CREDENTIALS]) {
     await mkdir(join(cwd, folder), { recursive: true, mode: 0o755 })
     await chmod(join(cwd, folder), 0o777)

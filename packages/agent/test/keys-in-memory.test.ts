@@ -7,10 +7,11 @@ import { test } from 'node:test'
 import { type BroughtCertificate, FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
 import { createKeyVault } from '@livery/native-keygen'
+import { TemporaryFolder } from '@livery/test-support'
 import { WorkloadClient } from '../../sds-server/test/workload-client.ts'
 import { until } from './envoy-bench.ts'
 import { holdStream } from './held-streams.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { copies, countKeys, noProcessMemory } from './process-memory.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
@@ -55,7 +56,7 @@ class MemoryBench implements AsyncDisposable {
     prepare: (directory: string) => Promise<void> = async () => {},
   ): Promise<MemoryBench> {
     await using parts = new AsyncDisposableStack()
-    const { path } = parts.use(await makeDirectory())
+    const { path } = parts.use(new TemporaryFolder())
     await prepare(path)
     writeFileSync(join(path, 'livery.yaml'), JSON.stringify({ ...CONFIG, ...config }))
     const agent = parts.use(new LiveryProcess(['run'], { cwd: path }))

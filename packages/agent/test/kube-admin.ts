@@ -13,7 +13,7 @@ const PATH = process.env['LIVERY_KUBE']
 export const noKube =
   PATH === undefined ? 'LIVERY_KUBE names no kubeconfig of a cluster-admin at an API server for tests' : false
 
-export interface TokenWish {
+interface TokenWish {
   readonly namespace: string
   readonly account: string
   /** Default: that of the API server. */

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { KubeAdmin } from './kube-admin.ts'
 
-export interface KubePodInit {
+interface KubePodInit {
   readonly name: string
   readonly account: string
   /** Default: the node that is called as the namespace. */

@@ -5,15 +5,16 @@ import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { waitForSocket } from '@livery/sds-server'
+import { TemporaryFolder } from '@livery/test-support'
 import { withAccount } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { NODE, PodApiServer } from './pod-api-server.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 /** Less than the runner gives a test, so that the reason is reported. */
 const WAIT_MS = 100_000
 
-export interface KubernetesNode {
+interface KubernetesNode {
   readonly server: PodApiServer
   /** The folder of the configuration, which every user may read. */
   readonly cwd: string
@@ -36,7 +37,7 @@ export async function startOnNode(
 ): Promise<KubernetesNode> {
   const parts = new AsyncDisposableStack()
   t.after(() => parts.disposeAsync())
-  const { path: cwd } = parts.use(await makeDirectory())
+  const { path: cwd } = parts.use(new TemporaryFolder())
   await chmod(cwd, 0o755)
   const server = parts.use(await PodApiServer.start())
   await server.mountAccount(cwd)

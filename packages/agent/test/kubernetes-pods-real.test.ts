@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { SystemClock } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { NodePods } from '../src/kubernetes/node-pods.ts'
 import { PodWatcher } from '../src/kubernetes/pod-watcher.ts'
 import { PodsApi } from '../src/kubernetes/pods-api.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
 import { KubeNodes } from './kube-nodes.ts'
-import { makeDirectory } from './livery-process.ts'
 import { podRules } from './watched-pods.ts'
 
 /** More than a page. */
@@ -24,12 +24,11 @@ test('pods that are made, labelled, ended and deleted at a real API server are f
     await nodes.createPod({ name: `pod-${index}`, account: index % 2 ? 'web' : 'api' })
   await nodes.createPod({ name: 'elsewhere', account: 'web', node: nodes.otherNode })
 
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  await kube.mountAccount(directory.path, name, 'livery')
+  const directory = temporaryFolder(t)
+  await kube.mountAccount(directory, name, 'livery')
   Object.assign(process.env, kube.environment)
   const clock = new SystemClock()
-  const login = new PodLogin({ root: directory.path, remedy: '' })
+  const login = new PodLogin({ root: directory, remedy: '' })
   const connection = new ApiConnection({ login, clock, credentials: undefined })
   const api = new PodsApi({ connection, clock, nodeName: name })
   const pods = new NodePods({

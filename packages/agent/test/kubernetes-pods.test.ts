@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { identityOf, served, startOnNode } from './kubernetes-node.ts'
 import { noMounts as skip } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { podResource } from './pod-api-server.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -82,12 +83,11 @@ test('an agent that no list has reached is not ready, and says what it is refuse
 })
 
 test('outside of a pod the section is refused at the start', async t => {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const file = join(directory.path, 'livery.yaml')
+  const directory = temporaryFolder(t)
+  const file = join(directory, 'livery.yaml')
   const config = { ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' }, sockets: [{ path: 'sds.sock' }] }
   await writeFile(file, JSON.stringify({ ...config, kubernetes: { nodeName: 'n' } }))
-  const agent = new LiveryProcess(['run', '--config', file], { cwd: directory.path })
+  const agent = new LiveryProcess(['run', '--config', file], { cwd: directory })
   t.after(() => agent[Symbol.asyncDispose]())
   const { code } = await agent.ended
   assert.notEqual(code, 0)

@@ -1,9 +1,6 @@
 /** The program as its users start it: a child process, its output as it comes, its exit code. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { Stream } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 
@@ -22,7 +19,7 @@ export interface ProcessOptions {
 }
 
 /** How a process has ended. */
-export interface Ending {
+interface Ending {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
@@ -96,10 +93,4 @@ export async function livery(
   const run = new LiveryProcess(args, options)
   const { code } = await run.ended
   return { code, stdout: run.stdout, stderr: run.stderr }
-}
-
-/** A directory that goes away with the test. */
-export async function makeDirectory(): Promise<{ readonly path: string } & AsyncDisposable> {
-  const path = await mkdtemp(join(tmpdir(), 'livery-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }

@@ -4,10 +4,11 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, constants, existsSync, openSync, watch, writeSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -41,9 +42,8 @@ async function start(cwd: string, stderr: number | Socket | undefined, config: o
 }
 
 async function freeAddress(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const server = await listening(createServer())
+  const port = portOf(server)
   server.close()
   await once(server, 'close')
   return `127.0.0.1:${port}`
@@ -104,9 +104,9 @@ function fill(handle: number): void {
 
 for (const format of ['json', 'pretty'])
   test(`a pipe whose reader has gone, as ${format}`, async t => {
-    await using directory = await makeDirectory()
-    const pipe = makePipe(t, directory.path)
-    const started = await start(directory.path, pipe.writeEnd, { log: { format } })
+    const directory = temporaryFolder(t)
+    const pipe = makePipe(t, directory)
+    const started = await start(directory, pipe.writeEnd, { log: { format } })
     await using _ = started.agent
     closeSync(pipe.readEnd)
     await endsInTime(started)
@@ -114,19 +114,19 @@ for (const format of ['json', 'pretty'])
 
 for (const format of ['json', 'pretty'])
   test(`a pipe that is full, since its reader is stopped, as ${format}`, async t => {
-    await using directory = await makeDirectory()
-    const pipe = makePipe(t, directory.path)
+    const directory = temporaryFolder(t)
+    const pipe = makePipe(t, directory)
     fill(pipe.writeEnd)
-    const started = await start(directory.path, pipe.writeEnd, { log: { format } })
+    const started = await start(directory, pipe.writeEnd, { log: { format } })
     await using _ = started.agent
     await endsInTime(started)
   })
 
 test('a pipe that was full when its reader went', async t => {
-  await using directory = await makeDirectory()
-  const pipe = makePipe(t, directory.path)
+  const directory = temporaryFolder(t)
+  const pipe = makePipe(t, directory)
   fill(pipe.writeEnd)
-  const started = await start(directory.path, pipe.writeEnd)
+  const started = await start(directory, pipe.writeEnd)
   await using _ = started.agent
   await fetchSecrets(started.socket, ['default'])
   closeSync(pipe.readEnd)
@@ -134,20 +134,18 @@ test('a pipe that was full when its reader went', async t => {
   assert.deepEqual(await started.agent.ended, { code: 0, signal: null })
 })
 
-test('a socket whose reader has gone', async () => {
-  await using directory = await makeDirectory()
-  const started = await start(directory.path, undefined)
+test('a socket whose reader has gone', async t => {
+  const started = await start(temporaryFolder(t), undefined)
   await using _ = started.agent
   started.agent.child.stderr?.destroy()
   await endsInTime(started)
 })
 
 test('a socket that is full, since its reader is stopped', async t => {
-  await using directory = await makeDirectory()
-  const server = createServer({ pauseOnConnect: true }).listen(join(directory.path, 'journal'))
-  await once(server, 'listening')
+  const directory = temporaryFolder(t)
+  const server = await listening(createServer({ pauseOnConnect: true }), join(directory, 'journal'))
   const accepted: Promise<[Socket]> = once(server, 'connection') as Promise<[Socket]>
-  const journal = connect(join(directory.path, 'journal'))
+  const journal = connect(join(directory, 'journal'))
   const [reader] = await accepted
   t.after(() => {
     journal.destroy()
@@ -156,43 +154,43 @@ test('a socket that is full, since its reader is stopped', async t => {
   })
   journal.write('x'.repeat(1024 * 1024))
   assert.ok(journal.writableLength > 0)
-  const started = await start(directory.path, journal)
+  const started = await start(directory, journal)
   await using _ = started.agent
   await endsInTime(started)
 })
 
 test('a disk that is full', async t => {
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   const full = openSync('/dev/full', 'w')
   t.after(() => closeSync(full))
-  const started = await start(directory.path, full)
+  const started = await start(directory, full)
   await using _ = started.agent
   await endsInTime(started)
 })
 
 test('a second SIGTERM ends at once an agent that drains and whose log has no reader', async t => {
-  await using directory = await makeDirectory()
-  const pipe = makePipe(t, directory.path)
-  const { agent, socket } = await start(directory.path, pipe.writeEnd, { drain: '1h' })
+  const directory = temporaryFolder(t)
+  const pipe = makePipe(t, directory)
+  const { agent, socket } = await start(directory, pipe.writeEnd, { drain: '1h' })
   await using _ = agent
   using _stream = await openStream(socket, ['default'])
   closeSync(pipe.readEnd)
   agent.kill('SIGTERM')
-  await until(join(directory.path, 'run'), () => !existsSync(socket))
+  await until(join(directory, 'run'), () => !existsSync(socket))
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 1, signal: null })
 })
 
-test('a result that cannot be written is exit 1 with the reason, and a reader that has read enough is not a fault', async () => {
-  await using directory = await makeDirectory()
+test('a result that cannot be written is exit 1 with the reason, and a reader that has read enough is not a fault', async t => {
+  const directory = temporaryFolder(t)
   const bin = new URL('../bin/livery.js', import.meta.url).pathname
   await writeFile(
-    join(directory.path, 'livery.yaml'),
+    join(directory, 'livery.yaml'),
     JSON.stringify({ ca: { plugin: 'embedded' }, identities: [WEB], sockets: [{ path: 'sds.sock' }] }),
   )
-  assert.equal((await livery(['check-config'], { cwd: directory.path })).code, 0)
+  assert.equal((await livery(['check-config'], { cwd: directory })).code, 0)
   const shell = (command: string) =>
-    spawnSync('bash', ['-c', command, process.execPath, bin], { cwd: directory.path, encoding: 'utf8' })
+    spawnSync('bash', ['-c', command, process.execPath, bin], { cwd: directory, encoding: 'utf8' })
   const full = shell('"$0" "$1" check-config > /dev/full')
   assert.deepEqual(
     [full.status, full.stderr],

@@ -15,7 +15,7 @@ export const PAGE = fileURLToPath(new URL('../man/livery.1', import.meta.url))
 const HOMEPAGE = 'https://github.com/livery/livery'
 
 /** The commands as the program has them. */
-export function program(): CommandReference {
+function program(): CommandReference {
   const terminal = { environment: {}, workingDirectory: '/', terminal: false, out: () => {}, err: () => {} }
   return readCommand(createProgram(terminal, () => {}))
 }

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 
-test('a missing root file is a fault of the node: the log does not say that the CA does not answer', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a missing root file is a fault of the node: the log does not say that the CA does not answer', async t => {
+  const cwd = temporaryFolder(t)
   const config = {
     ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'missing.pem', tokenFile: 'token' },
     identities: ['a', 'b', 'c'].map(name => `spiffe://cluster.local/${name}`),

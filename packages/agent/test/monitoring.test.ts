@@ -1,11 +1,11 @@
 /** The rules in deploy/prometheus and the dashboard in deploy/grafana: by promtool, and against the metrics of a running agent. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@livery/test-support'
 import { parse, stringify } from 'yaml'
 import { noTroubledNode, TroubledNode } from './troubled-node.ts'
 
@@ -149,8 +149,7 @@ test('the dashboard is what its description makes', () => {
 })
 
 test('the queries of the dashboard are valid', { skip }, () => {
-  const folder = mkdtempSync(join(tmpdir(), 'livery-dashboard-'))
-  after(() => rmSync(folder, { recursive: true }))
+  const folder = temporaryFolder({ after })
   const all = queries.map(({ expr }, index) => ({
     record: `query:${index}`,
     expr: expr.replaceAll('$__rate_interval', '5m'),

@@ -7,9 +7,11 @@ import { CAError, type CAErrorCode, parseSpiffeId, SecretManager, type SpiffeId 
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { descriptorShortage } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
+import { temporaryFolder } from '@livery/test-support'
 import { AdminServer } from '../src/admin/admin-server.ts'
 import type { AdminSource } from '../src/admin/admin-source.ts'
 import { loadConfig } from '../src/config/load.ts'
+import type { Problem } from '../src/diagnosis/problem.ts'
 import { describeFindings } from '../src/doctor/doctor.ts'
 import { openFilesFinding } from '../src/doctor/limit-checks.ts'
 import { agentFindings, findAgent } from '../src/doctor/running-agent.ts'
@@ -21,7 +23,6 @@ import type { PageState } from '../src/page/state.ts'
 import type { HostPort } from '../src/schema/values.ts'
 import { ask } from './admin-socket.ts'
 import { adminSource } from './admin-source.ts'
-import { makeDirectory } from './livery-process.ts'
 import { type Line, memoryLog } from './memory-log.ts'
 import { runInProcess } from './run-in-process.ts'
 
@@ -95,7 +96,11 @@ class Bench implements AsyncDisposable {
   }
 
   async advanceUntil(isSo: () => boolean): Promise<void> {
-    while (!isSo()) await this.clock.advance(SECOND)
+    while (!isSo()) {
+      await this.clock.advance(SECOND)
+      // A signature takes real time: half a minute of the clock must not pass meanwhile.
+      await this.until(() => this.secrets.schedule().inFlight === 0)
+    }
   }
 
   async windows(): Promise<Windows> {
@@ -112,10 +117,13 @@ class Bench implements AsyncDisposable {
     assert.deepEqual([state.overview.ready, state.overview.strictReady], [ready.status === 200, strict.status === 200])
     return {
       readiness: [ready.status, strict.status],
+      explain: (await probe('/explain?name=spiffe://cluster.local')).body,
       reasons: strict.body,
       doctor: describeFindings(agentFindings(agent)),
       certs: failing,
       page: problems.map(problem => headline(problem, this.clock.now())),
+      severities: problems.map(({ severity }) => severity),
+      bars: state.identities.flatMap(({ severity = [] }) => severity),
       pageReasons: problems.map(({ reason }) => reason).join('\n'),
       commands: problems.flatMap(({ commands }) => commands),
       log: this.#log.map(line => `${line['event']}: ${line['msg']}`).join('\n'),
@@ -132,9 +140,14 @@ interface Windows {
   /** Status of the default and of the strict question. */
   readonly readiness: readonly [number, number]
   readonly reasons: string
+  /** The answer of `/explain` for the trust bundle. */
+  readonly explain: string
   readonly doctor: string
   readonly certs: readonly { readonly identity: string; readonly reason: string }[]
   readonly page: readonly string[]
+  readonly severities: readonly Severity[]
+  /** The colours of the life bars, but for those of identities that are well. */
+  readonly bars: readonly Severity[]
   readonly pageReasons: string
   readonly commands: readonly string[]
   readonly log: string
@@ -145,9 +158,11 @@ interface Gauges {
   /** `livery_identities_failing` above 0, by code. */
   readonly failing: Readonly<Record<string, number>>
   readonly down: number
-  /** Whether the alerts about late renewals would fire. */
-  readonly late: boolean
+  /** Which of the alerts about late renewals would fire. */
+  readonly late: readonly Severity[]
 }
+
+type Severity = Problem['severity']
 
 function gaugesIn(text: string): Gauges {
   const value = (name: string) => Number(new RegExp(`^${name} (.+)$`, 'm').exec(text)?.[1])
@@ -155,7 +170,9 @@ function gaugesIn(text: string): Gauges {
   return {
     failing: Object.fromEntries(failing.map(([, code = '', count]) => [code, Number(count)])),
     down: value('livery_ca_down'),
-    late: value('livery_certificates_least_remaining_ratio') < 0.25,
+    late: (['warning', 'critical'] as const).filter(
+      severity => value(`livery_certificates_late{severity="${severity}"}`) > 0,
+    ),
   }
 }
 
@@ -167,6 +184,8 @@ interface Row {
   readonly readiness: readonly [number, number]
   /** What is wrong, by the doctor and the page. */
   readonly problems: readonly RegExp[]
+  /** On the page, in the bars of those that it affects, and in the doctor as WRONG or warning. Default: critical. */
+  readonly severity?: 'critical' | 'warning'
   /** In readiness, doctor and page, and for each row of `certs --failing`. */
   readonly reason?: RegExp
   /** In doctor and page alone, whole. */
@@ -277,9 +296,38 @@ const ROWS: readonly Row[] = [
     },
     readiness: [200, 503],
     problems: [/^2 certificates are not renewed \(denied\): the first certificate ends in 23h5\dm$/],
+    severity: 'warning',
     reason: /not registered/,
     certs: 2,
     gauges: { failing: { denied: 2 } },
+  },
+  {
+    name: 'an identity leaves, and is not renewed for its last minutes: nobody misses it',
+    ttl: 120,
+    async arrange(bench) {
+      await bench.add(A, B)
+      bench.ca.answer = (request, sign) =>
+        request.identity === A ? Promise.reject(new CAError('denied', 'not registered')) : sign(request)
+      bench.secrets.remove(A)
+      await bench.clock.advance(110 * SECOND)
+    },
+    readiness: [200, 200],
+    problems: [],
+    certs: 0,
+    gauges: {},
+  },
+  {
+    name: 'the CA is away until less than a tenth of the lives is left: critical, though hours remain',
+    async arrange(bench) {
+      await bench.add(A, B)
+      bench.refuse('unavailable', 'connection refused')
+      await bench.clock.advance(22 * 60 * MINUTE)
+    },
+    readiness: [200, 503],
+    problems: [/^The CA does not answer: 2 certificates are not renewed: the first certificate ends in 2h0\dm$/],
+    reason: /connection refused/,
+    certs: 2,
+    gauges: { failing: { unavailable: 2 }, down: 1, late: ['critical'] },
   },
 ]
 
@@ -302,9 +350,16 @@ for (const { name, ttl = 86_400, arrange, ...row } of ROWS)
       assert.match(each.reason, reason)
       assert.ok(said.reasons.includes(`${each.identity}: `), said.reasons)
     }
+    const { severity = 'critical' } = row
+    for (const severities of [said.severities, said.bars])
+      assert.deepEqual(new Set(severities), new Set(row.problems.length === 0 ? [] : [severity]), said.page.join('\n'))
+    if (found[0] && severity === 'critical') assert.equal(found[0], 'WRONG ')
+    // Without a trust bundle it says why.
+    if (said.explain.startsWith('There is no'))
+      for (const what of said.page) assert.ok(said.explain.includes(what), said.explain)
     if (row.log) assert.match(said.log, row.log)
     if (row.notInLog) assert.doesNotMatch(said.log, row.notInLog)
-    assert.deepEqual(said.gauges, { failing: {}, down: 0, late: false, ...row.gauges })
+    assert.deepEqual(said.gauges, { failing: {}, down: 0, late: [], ...row.gauges })
     // What is offered to run has no argument that only a person knows.
     if (said.commands.includes('livery ca test')) {
       const help = await runInProcess(['ca', 'test', '--help'], '/')
@@ -312,11 +367,11 @@ for (const { name, ttl = 86_400, arrange, ...row } of ROWS)
     }
   })
 
-test('open files: the doctor warns of a limit of which the start warns, and of no other', async () => {
-  await using directory = await makeDirectory()
+test('open files: the doctor warns of a limit of which the start warns, and of no other', async t => {
+  const directory = temporaryFolder(t)
   const yaml = 'ca: { plugin: embedded }\nidentities: [spiffe://cluster.local/a]\nsockets: [{ path: sds.sock }]\n'
-  await writeFile(join(directory.path, 'livery.yaml'), yaml)
-  const { config } = await loadConfig({ environment: {}, workingDirectory: directory.path, terminal: false })
+  await writeFile(join(directory, 'livery.yaml'), yaml)
+  const { config } = await loadConfig({ environment: {}, workingDirectory: directory, terminal: false })
   const { connections } = DEFAULT_LIMITS
   const { wanted = 0 } = descriptorShortage(0, 1, connections) ?? {}
   for (const [limit, state] of [

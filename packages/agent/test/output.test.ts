@@ -4,14 +4,15 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync, realpathSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 
-test('identities are written to their directories, rotated, and added by a reload', async () => {
-  await using directory = await makeDirectory()
-  const cwd = realpathSync(directory.path)
+test('identities are written to their directories, rotated, and added by a reload', async t => {
+  const directory = temporaryFolder(t)
+  const cwd = realpathSync(directory)
   const write = (output: object, ...identities: readonly unknown[]) => {
     const ca = { plugin: 'embedded' }
     const whole = {

@@ -7,8 +7,9 @@ import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { temporaryFolder } from '@livery/test-support'
 import { asUser } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -43,9 +44,7 @@ interface Started {
 }
 
 async function start(t: TestContext, config: object, uid?: number): Promise<Started> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   await chmod(cwd, 0o755)
   const write = (changed: object): Promise<void> => {
     const whole = { ca: { plugin: 'embedded' }, admin: { address: '127.0.0.1:0' }, drain: '100ms', ...changed }
@@ -160,8 +159,7 @@ test('a folder that keeps the owner of a socket out is reported with the remedy,
 test('an agent that is not root gives sockets away with CHOWN, and has them again after a crash with DAC_OVERRIDE', {
   skip,
 }, async t => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   await chmod(cwd, 0o755)
   // As kubelet makes the folder of a hostPath.
   await mkdir(join(cwd, 'run'), { mode: 0o755 })

@@ -19,6 +19,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
 import { fetchSecrets } from './sds-client.ts'
 
@@ -40,10 +41,9 @@ interface Manifest {
   readonly publishConfig: Readonly<Record<string, unknown>>
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'livery-packed-'))
+const folder = temporaryFolder({ after })
 const tarballs = join(folder, 'tarballs')
 const modules = join(folder, 'prefix', 'lib', 'node_modules')
-after(() => rmSync(folder, { recursive: true, force: true }))
 
 async function succeed(command: string, args: readonly string[], cwd: string): Promise<string> {
   await using running = new Command(command, args, { cwd, env: shellEnvironment() })

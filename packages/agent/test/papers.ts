@@ -9,7 +9,7 @@ export const PAPERS: readonly string[] = globSync(['*.md', '{deploy,docs,benchma
   exclude: path => /node_modules|THIRD-PARTY/.test(path),
 })
 
-export interface Block {
+interface Block {
   readonly language: string
   /** Behind the language, such as `root` in "sh root": why no test runs or loads it. Empty for the others. */
   readonly mark: string

@@ -1,11 +1,10 @@
 /** Plugin modules for tests, written to a folder: they issue for real, and misbehave as configured. */
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { SystemClock } from '@livery/core'
+import { listening, portOf } from '@livery/test-support'
 import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
 
 export interface PluginModuleOptions {
@@ -85,6 +84,6 @@ async function serveCA(folder: string): Promise<string> {
     const { chain } = await authority.sign({ identity, csr: Buffer.from(csr, 'base64'), ttlSeconds })
     response.end(JSON.stringify({ chain, roots: authority.trustBundle() }))
   })
-  await once(server.listen(0, '127.0.0.1').unref(), 'listening')
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  server.unref()
+  return `http://127.0.0.1:${portOf(await listening(server))}`
 }

@@ -1,12 +1,11 @@
 /** A plugin's text reaches the log, the ledger and a terminal as one line without credentials. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -19,9 +18,8 @@ const SECRET = /hunter2|eyJ|MIIE|PRIVATE KEY/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
 const UNPRINTABLE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]|\p{Cs}/u
 
-test('a plugin that throws and logs what it should not: log, /explain and livery explain are clean', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a plugin that throws and logs what it should not: log, /explain and livery explain are clean', async t => {
+  const cwd = temporaryFolder(t)
   await writePluginModule(cwd, {
     onIssue: `console.log("${EVIL}"); context.log.warn("logged ${EVIL}"); throw new CAError('denied', "thrown ${EVIL}", { cause: new Error("${EVIL}") })`,
   })
@@ -52,9 +50,8 @@ test('a plugin that throws and logs what it should not: log, /explain and livery
   }
 })
 
-test('a message of the plugin about its configuration is one clean line', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a message of the plugin about its configuration is one clean line', async t => {
+  const cwd = temporaryFolder(t)
   await writePluginModule(cwd, { onCreate: `throw new TypeError("thrown ${EVIL}")` })
   const config = { ca: { plugin: './acme.mjs' }, identities: [WEB], sockets: [{ path: 'run/sds.sock' }] }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
@@ -66,8 +63,7 @@ test('a message of the plugin about its configuration is one clean line', async 
 })
 
 test('another program that answers in the place of the agent cannot write to the terminal', async t => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   const evil = JSON.parse(`"${EVIL}"`)
   const identity = { identity: evil, state: evil, certChain: [], rootCerts: [] }
   const event = { kind: 'ca-error', code: evil, message: evil }
@@ -79,10 +75,10 @@ test('another program that answers in the place of the agent cannot write to the
   const server = createServer(({ url = '' }, response) => {
     const [path = ''] = url.split('?')
     response.writeHead(status).end(status === 200 ? JSON.stringify(bodies[path]) : evil)
-  }).listen(0, '127.0.0.1')
+  })
+  await listening(server)
   t.after(() => server.close())
-  await once(server, 'listening')
-  const admin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const admin = `127.0.0.1:${portOf(server)}`
   for (status of [200, 500])
     for (const command of [['certs'], ['explain', WEB]])
       for (const json of [[], ['--json']]) {

@@ -1,17 +1,17 @@
 /** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens and their review, faults on demand. */
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { SystemClock } from '@livery/core'
+import { listening, portOf } from '@livery/test-support'
 import { CertificateAuthority } from '../../ca-plugins/src/plugins/embedded/certificate-authority.ts'
 
 export const NODE = 'node-1'
-export const TOKEN = 'token-of-the-agent'
+const TOKEN = 'token-of-the-agent'
 
 const ACCOUNT = /^\/api\/v1\/namespaces\/(?<namespace>[^/]+)\/serviceaccounts\/(?<name>[^/]+)\/token$/
 
@@ -54,7 +54,7 @@ export function podResource(init: PodInit): PodResource {
   }
 }
 
-export interface PodCall {
+interface PodCall {
   readonly verb: 'list' | 'watch' | 'token' | 'review'
   readonly path: string
   readonly query: URLSearchParams
@@ -178,8 +178,8 @@ export class PodApiServer implements AsyncDisposable {
 
   /** Listens on the port that it had. */
   async up(): Promise<void> {
-    await once(this.#server.listen(this.#port, '127.0.0.1'), 'listening')
-    this.#port = (this.#server.address() as AddressInfo).port
+    await listening(this.#server, this.#port)
+    this.#port = portOf(this.#server)
   }
 
   /** Cuts every connection, and refuses others. */

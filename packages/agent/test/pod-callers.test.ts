@@ -9,12 +9,12 @@ import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedde
 import { Events, SecretManager, type SpiffeId, SystemClock } from '@livery/core'
 import { createKeyGenerator, readPeerCgroups, readPeerCredentials } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent } from '@livery/sds-server'
+import { TemporaryFolder } from '@livery/test-support'
 import type { Pod, PodChange, PodTable } from '../src/kubernetes/pod.ts'
 import { PodCallers } from '../src/kubernetes/pod-callers.ts'
 import { findPod } from '../src/kubernetes/pod-cgroup.ts'
 import { CALLERS, noCallers, runCallers } from './callers.ts'
 import { CONTAINER, ControlGroups, enter, groupPath, noControlGroups, noRenames } from './control-groups.ts'
-import { makeDirectory } from './livery-process.ts'
 import { StartedPod } from './pod-process.ts'
 
 const skip = noControlGroups || noCallers
@@ -67,7 +67,7 @@ function identityOf(name: string): SpiffeId {
 async function startNode(t: TestContext): Promise<Node> {
   const stack = new AsyncDisposableStack()
   t.after(() => stack.disposeAsync())
-  const directory = stack.use(await makeDirectory())
+  const directory = stack.use(new TemporaryFolder())
   const groups = stack.use(new ControlGroups())
   const clock = stack.use(new SystemClock())
   const ca = stack.use(new EmbeddedClient(await CertificateAuthority.open({ clock, trustDomain: 'cluster.local' })))

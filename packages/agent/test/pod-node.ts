@@ -3,13 +3,14 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { TemporaryFolder } from '@livery/test-support'
 import { parseAllDocuments } from 'yaml'
 import { ControlGroups, groupPath } from './control-groups.ts'
 import { until } from './envoy-bench.ts'
 import { KubeAdmin } from './kube-admin.ts'
 import { KubeNodes } from './kube-nodes.ts'
 import { asUser, inGroup, withAccount } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 
 export interface NodePod {
   readonly name: string
@@ -51,7 +52,7 @@ export class PodNode implements AsyncDisposable {
   /** Makes a node whose only pod is the agent's, which is ready. */
   static async start(): Promise<PodNode> {
     await using starting = new AsyncDisposableStack()
-    const { path } = starting.use(await makeDirectory())
+    const { path } = starting.use(new TemporaryFolder())
     await chmod(path, 0o755)
     const groups = starting.use(new ControlGroups())
     const nodes = starting.use(await KubeNodes.make(new KubeAdmin()))

@@ -9,7 +9,7 @@ import { fetchSecrets } from './sds-client.ts'
 const NODE_FLAGS = ['--conditions=@livery/source']
 
 /** The identity under each name that was given, or how the call failed. */
-export type PodAnswer = { readonly identities: Readonly<Record<string, string>> } | { readonly failure: string }
+type PodAnswer = { readonly identities: Readonly<Record<string, string>> } | { readonly failure: string }
 
 interface PodOrder {
   readonly socket: string

@@ -5,10 +5,10 @@ import { test } from 'node:test'
 import { reviewedTokens } from '@livery/ca-plugins/istio-ca-server'
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { PodTokens } from '../src/kubernetes/pod-tokens.ts'
 import { until } from './envoy-bench.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
-import { makeDirectory } from './livery-process.ts'
 import { NODE } from './pod-api-server.ts'
 import { podTable } from './watched-pods.ts'
 
@@ -45,12 +45,11 @@ test('a token of a pod from a real API server is accepted by its review until th
     },
   })
 
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  await kube.mountAccount(directory.path, name, 'livery')
+  const directory = temporaryFolder(t)
+  await kube.mountAccount(directory, name, 'livery')
   Object.assign(process.env, kube.environment)
   const clock = new FakeClock(Date.now())
-  const login = new PodLogin({ root: directory.path, remedy: '' })
+  const login = new PodLogin({ root: directory, remedy: '' })
   const connection = new ApiConnection({ login, clock, credentials: undefined })
   t.after(() => connection[Symbol.asyncDispose]())
   const { pods } = podTable()

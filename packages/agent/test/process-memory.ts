@@ -3,7 +3,7 @@ import { createPrivateKey } from 'node:crypto'
 import { type FileHandle, open, readFile } from 'node:fs/promises'
 
 /** How often each form of a key was found. */
-export type KeyCopies = Readonly<Record<string, number>>
+type KeyCopies = Readonly<Record<string, number>>
 
 const CHUNK = 16 * 1024 * 1024
 /** Longer than any form that is looked for. */

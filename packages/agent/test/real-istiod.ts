@@ -1,8 +1,8 @@
 /** Istio's own istiod, which benchmarks/peers/build.sh builds, as the CA of the real API server that LIVERY_KUBE names. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { get, makeFolder, Process, until } from './envoy-bench.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
+import { get, Process, until } from './envoy-bench.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
 
 const PEERS = process.env['LIVERY_PEERS']
@@ -16,7 +16,7 @@ function noProgram(): string | false {
   return existsSync(PROGRAM) ? false : `there is no ${PROGRAM}: benchmarks/peers/build.sh builds it`
 }
 
-export interface IstiodOptions {
+interface IstiodOptions {
   /** A new one: the lease of an istiod that was killed lasts half a minute. */
   readonly namespace: string
   /** `namespace/account`, as in `CA_TRUSTED_NODE_ACCOUNTS`. Default: none. */
@@ -40,7 +40,7 @@ export class Istiod implements AsyncDisposable {
 
   static async start({ namespace, trusted = '', host }: IstiodOptions): Promise<Istiod> {
     await using starting = new AsyncDisposableStack()
-    const folder = starting.use(await makeFolder())
+    const folder = starting.use(new TemporaryFolder())
     const kube = new KubeAdmin()
     await kube.call('POST', '/api/v1/namespaces', { metadata: { name: namespace } })
     starting.defer(async () => {

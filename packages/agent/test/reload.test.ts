@@ -6,8 +6,9 @@ import { mkdir, open, readlink, rename, rm, symlink, writeFile } from 'node:fs/p
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { TemporaryFolder } from '@livery/test-support'
 import type { ConfigDump } from '../src/admin/config-dump.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -40,7 +41,7 @@ class Bench implements AsyncDisposable {
 
   static async start(config: object = CONFIG, prepare?: (directory: string) => Promise<void>): Promise<Bench> {
     await using parts = new AsyncDisposableStack()
-    const { path } = parts.use(await makeDirectory())
+    const { path } = parts.use(new TemporaryFolder())
     await (prepare ? prepare(path) : writeFile(join(path, 'livery.yaml'), JSON.stringify(config)))
     const agent = parts.use(new LiveryProcess(['run'], { cwd: path }))
     return new Bench(path, agent, await agent.admin(), parts.move())

@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import type { ConfigDump } from '../src/admin/config-dump.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 import { revoke } from './revocation-list.ts'
 
@@ -41,12 +42,12 @@ async function serialOf(admin: string, identity: string): Promise<string> {
 
 const textOf = async (admin: string, path: string) => await (await fetch(`http://${admin}${path}`)).text()
 
-test('a certificate that the list names is replaced as soon as the list is read', async () => {
-  await using directory = await makeDirectory()
-  const { agent: started, admin } = await start(directory.path)
+test('a certificate that the list names is replaced as soon as the list is read', async t => {
+  const directory = temporaryFolder(t)
+  const { agent: started, admin } = await start(directory)
   await using agent = started
   const serial = await serialOf(admin, WEB)
-  await revoke(directory.path, [serial])
+  await revoke(directory, [serial])
   const line: Readonly<Record<string, string>> = JSON.parse(await agent.line(/"event":"revoked"/))
   assert.deepEqual([line['level'], line['resource'], line['serialNumber']], ['warn', WEB, serial])
   await agent.lines(new RegExp(`"event":"issued","resource":"${WEB}"`), 2)
@@ -55,9 +56,8 @@ test('a certificate that the list names is replaced as soon as the list is read'
   assert.match(await textOf(admin, '/metrics'), /^livery_identities_failing\{code="revoked"\} 0$/m)
 })
 
-test('while the CA gives no other, the dump, the commands, readiness, page and metrics call it revoked', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('while the CA gives no other, the dump, the commands, readiness, page and metrics call it revoked', async t => {
+  const cwd = temporaryFolder(t)
   const { agent: started, admin } = await start(cwd)
   await using agent = started
   const serial = await serialOf(admin, WEB)

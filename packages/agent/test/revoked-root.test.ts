@@ -9,9 +9,9 @@ import { pluginContext } from '@livery/ca-plugins/testing'
 import { SecretManager } from '@livery/core'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { createSdsServer } from '@livery/sds-server'
+import { temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
 import { certificatesOf, WorkloadClient } from '../../sds-server/test/workload-client.ts'
-import { makeFolder } from './envoy-bench.ts'
 
 const names = (['web', 'api', 'db'] as const).map(account => `spiffe://cluster.local/ns/default/sa/${account}` as const)
 const SETTLE_MS = 10_000
@@ -31,7 +31,7 @@ class Node implements AsyncDisposable {
   static async start(folder: string, address: string, clock: FakeClock): Promise<Node> {
     const node = new Node()
     const parts = node.#parts
-    const ca = parts.use(await spiffe.create(pluginContext({ clock }), { address, timeout: 10_000 }))
+    const ca = parts.use(await spiffe.create(pluginContext({ clock }), { address }))
     const source = parts.use(
       new SecretManager({
         ca,
@@ -75,9 +75,9 @@ class Node implements AsyncDisposable {
   }
 }
 
-test('clients of the Workload API move off a root as soon as the CA does, and it is gone as soon as the CA revokes it', async () => {
-  await using folder = await makeFolder()
-  await using server = await WorkloadApiStandIn.start(join(folder.path, 'workload.sock'))
+test('clients of the Workload API move off a root as soon as the CA does, and it is gone as soon as the CA revokes it', async t => {
+  const folder = temporaryFolder(t)
+  await using server = await WorkloadApiStandIn.start(join(folder, 'workload.sock'))
   const clock = new FakeClock()
   using ca = await FakeCA.create({ clock })
   const give = async (svids?: Awaited<ReturnType<typeof svidsOf>>) => {
@@ -86,7 +86,7 @@ test('clients of the Workload API move off a root as soon as the CA does, and it
     return given
   }
   const before = await give()
-  await using node = await Node.start(folder.path, server.address, clock)
+  await using node = await Node.start(folder, server.address, clock)
   const nameOf = (pem: string | undefined) => new X509Certificate(pem ?? '').subject
   const [old = ''] = ca.trustBundle().map(nameOf)
   await node.until(({ issuer }) => issuer === old)

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { makeFolder, Process } from './envoy-bench.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
+import { Process } from './envoy-bench.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 /** Replaced by a free one: other runs of this test share the machine. */
@@ -16,7 +16,7 @@ const ADDRESS = '127.0.0.1:15112'
 const skip = readPeerCredentials ? false : 'no addon to recognise the operator on a UNIX socket'
 
 test('the guide to a root rotation works word for word', { timeout: 240_000, skip }, async ({ signal }) => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
   const guide = await readFile(join(ROOT, 'docs/root-rotation.md'), 'utf8')
   const commands = [...guide.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block ?? '')

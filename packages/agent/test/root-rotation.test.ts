@@ -4,10 +4,10 @@ import { copyFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as wait } from 'node:timers/promises'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
 import type { TrustStatus } from '../src/admin/routes.ts'
 import type { ListedRoot } from '../src/commands/ca-root-socket.ts'
-import { get, livery, makeFolder, noEnvoy, Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
+import { get, livery, noEnvoy, Pair, type Process, startAgent, Traffic, until } from './envoy-bench.ts'
 import { API, WEB } from './envoy-rotation.ts'
 import { LiveryProcess } from './livery-process.ts'
 
@@ -34,7 +34,7 @@ interface Mesh extends AsyncDisposable {
 
 async function startMesh(rotation: object, ofApi: object = rotation): Promise<Mesh> {
   await using parts = new AsyncDisposableStack()
-  const { path: folder } = parts.use(await makeFolder())
+  const { path: folder } = parts.use(new TemporaryFolder())
   await writeFile(join(folder, 'tokens.yaml'), TOKENS)
   const address = `127.0.0.1:${await freePort()}`
   const ca = new LiveryProcess(['ca', '--tokens', 'tokens.yaml', '--dir', 'ca', '--listen', address], { cwd: folder })
@@ -42,7 +42,7 @@ async function startMesh(rotation: object, ofApi: object = rotation): Promise<Me
   await ca.line(/CA of cluster\.local on/)
   const bundle = join(folder, 'ca', 'root.pem')
   const startNode = async (name: string, identity: string, own: object): Promise<Node> => {
-    const node = parts.use(await makeFolder()).path
+    const node = parts.use(new TemporaryFolder()).path
     await copyFile(bundle, join(node, 'roots.pem'))
     await writeFile(join(node, 'token'), `some-secret-of-${name}`, { mode: 0o600 })
     const agent = await startAgent(node, {

@@ -1,7 +1,7 @@
 /** A command line in the process of the test: without the half second that a process takes to start. */
 import { runCommandLine } from '../src/cli.ts'
 
-export interface CommandResult {
+interface CommandResult {
   readonly code: number
   readonly stdout: string
   readonly stderr: string

@@ -6,7 +6,8 @@ import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -30,9 +31,8 @@ async function rootOf(socket: string): Promise<string> {
   return secret?.trustedCa ?? ''
 }
 
-test('an agent with the embedded CA serves default and ROOTCA, reports them, and stops at SIGTERM', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('an agent with the embedded CA serves default and ROOTCA, reports them, and stops at SIGTERM', async t => {
+  const cwd = temporaryFolder(t)
   await using agent = await start(cwd)
   const admin = await agent.admin()
   const socket = join(cwd, 'run/web.sock')
@@ -70,13 +70,13 @@ test('an agent with the embedded CA serves default and ROOTCA, reports them, and
   assert.doesNotMatch(agent.stderr, /PRIVATE KEY/)
 })
 
-test('a second start serves the same root', async () => {
-  await using directory = await makeDirectory()
+test('a second start serves the same root', async t => {
+  const directory = temporaryFolder(t)
   const roots: string[] = []
   for (let round = 0; round < 2; round++) {
-    await using agent = await start(directory.path)
+    await using agent = await start(directory)
     await agent.admin()
-    roots.push(await rootOf(join(directory.path, 'run/web.sock')))
+    roots.push(await rootOf(join(directory, 'run/web.sock')))
     agent.kill('SIGTERM')
     assert.equal((await agent.ended).code, 0)
   }
@@ -84,15 +84,15 @@ test('a second start serves the same root', async () => {
   assert.equal(roots[0], roots[1])
 })
 
-test('SIGTERM turns readiness off and ends streams, and the process is gone after the drain time', async () => {
-  await using directory = await makeDirectory()
-  await using other = await makeDirectory()
-  await using patient = await start(other.path, { ...CONFIG, drain: '1h' })
+test('SIGTERM turns readiness off and ends streams, and the process is gone after the drain time', async t => {
+  const directory = temporaryFolder(t)
+  const other = temporaryFolder(t)
+  await using patient = await start(other, { ...CONFIG, drain: '1h' })
   const patientAdmin = await patient.admin()
-  using _continuing = await openStream(join(other.path, 'run/web.sock'), ['default'])
-  await using agent = await start(directory.path, { ...CONFIG, drain: '1s' })
+  using _continuing = await openStream(join(other, 'run/web.sock'), ['default'])
+  await using agent = await start(directory, { ...CONFIG, drain: '1s' })
   const admin = await agent.admin()
-  using stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
+  using stream = await openStream(join(directory, 'run/web.sock'), ['default'])
   assert.equal(stream.secrets[0]?.name, 'default')
   patient.kill('SIGTERM')
   await patient.line(/SIGTERM: draining/)
@@ -107,31 +107,31 @@ test('SIGTERM turns readiness off and ends streams, and the process is gone afte
   assert.equal((await fetch(`http://${patientAdmin}/healthz/ready`)).status, 503)
 })
 
-test('a second signal ends the process at once, sockets removed', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path, { ...CONFIG, drain: '1h' })
+test('a second signal ends the process at once, sockets removed', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory, { ...CONFIG, drain: '1h' })
   await agent.admin()
-  using _stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
+  using _stream = await openStream(join(directory, 'run/web.sock'), ['default'])
   agent.kill('SIGTERM')
   await agent.line(/SIGTERM: draining/)
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 1, signal: null })
-  assert.deepEqual(await readdir(join(directory.path, 'run')), [])
+  assert.deepEqual(await readdir(join(directory, 'run')), [])
 })
 
-test('a socket of a live owner is left alone: exit 1 with the path and the remedy', async () => {
-  await using directory = await makeDirectory()
-  await using first = await start(directory.path)
+test('a socket of a live owner is left alone: exit 1 with the path and the remedy', async t => {
+  const directory = temporaryFolder(t)
+  await using first = await start(directory)
   await first.admin()
-  await using second = new LiveryProcess(['run'], { cwd: directory.path })
+  await using second = new LiveryProcess(['run'], { cwd: directory })
   assert.equal((await second.ended).code, 1)
   assert.match(second.stderr, /sds\.sock.*(another process|listens|accepts)/)
-  assert.ok(existsSync(join(directory.path, 'run/web.sock')))
-  assert.match(await rootOf(join(directory.path, 'run/web.sock')), /BEGIN CERTIFICATE/)
+  assert.ok(existsSync(join(directory, 'run/web.sock')))
+  assert.match(await rootOf(join(directory, 'run/web.sock')), /BEGIN CERTIFICATE/)
 })
 
 test('a place where no socket can be made ends the start with exit 1, the path and the reason', async () => {
-  await using directory = await makeDirectory()
+  using directory = new TemporaryFolder()
   await using agent = await start(directory.path, { ...CONFIG, sockets: [{ path: 'livery.yaml/sds.sock' }] })
   assert.equal((await agent.ended).code, 1)
   assert.match(
@@ -143,46 +143,45 @@ test('a place where no socket can be made ends the start with exit 1, the path a
 
 test('a caller that no rule lets in is refused and logged, one that a rule lets in is served', {
   skip: readPeerCredentials ? false : 'no addon to distinguish callers',
-}, async () => {
-  await using directory = await makeDirectory()
+}, async t => {
+  const directory = temporaryFolder(t)
   const allow = ['spiffe://cluster.local/**']
   const uid = process.getuid?.() ?? 0
   const sockets = [
     { path: 'run/mine.sock', allow, callers: [{ uid, allow: [WEB] }] },
     { path: 'run/theirs.sock', allow, callers: [{ uid: uid + 1 }] },
   ]
-  await using agent = await start(directory.path, { ...CONFIG, sockets })
+  await using agent = await start(directory, { ...CONFIG, sockets })
   await agent.admin()
   assert.deepEqual(
-    (await fetchSecrets(join(directory.path, 'run/mine.sock'), ['default'])).map(({ name }) => name),
+    (await fetchSecrets(join(directory, 'run/mine.sock'), ['default'])).map(({ name }) => name),
     ['default'],
   )
-  await assert.rejects(fetchSecrets(join(directory.path, 'run/theirs.sock'), ['ROOTCA']))
+  await assert.rejects(fetchSecrets(join(directory, 'run/theirs.sock'), ['ROOTCA']))
   assert.match(await agent.line(/"event":"connection-refused"/), new RegExp(`"uid":${uid},.*"reason":"not-allowed"`))
 })
 
 test('callers without the addon are refused at the start with exit 78', {
   skip: readPeerCredentials ? 'the addon is built' : false,
-}, async () => {
-  await using directory = await makeDirectory()
+}, async t => {
+  const directory = temporaryFolder(t)
   const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], callers: [{ uid: 1 }] }]
-  await using agent = await start(directory.path, { ...CONFIG, sockets })
+  await using agent = await start(directory, { ...CONFIG, sockets })
   assert.equal((await agent.ended).code, 78)
   assert.match(agent.stderr, /Cannot use callers on .*needs the native addon/)
 })
 
-test('WebCrypto keys serve as well, and the start says what generates them', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path, CONFIG, { LIVERY_KEYGEN: 'webcrypto' })
+test('WebCrypto keys serve as well, and the start says what generates them', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory, CONFIG, { LIVERY_KEYGEN: 'webcrypto' })
   await agent.admin()
   assert.match(await agent.line(/ serves /), /"keys":"ecdsa-p256, webcrypto"/)
-  const [own] = await fetchSecrets(join(directory.path, 'run/web.sock'), ['default'])
+  const [own] = await fetchSecrets(join(directory, 'run/web.sock'), ['default'])
   assert.match(own?.privateKey ?? '', /PRIVATE KEY/)
 })
 
-test('two nodes: a CA that comes up late heals an agent that was started before it', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('two nodes: a CA that comes up late heals an agent that was started before it', async t => {
+  const cwd = temporaryFolder(t)
   await using probe = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
     cwd,
   })
@@ -231,9 +230,8 @@ test('two nodes: a CA that comes up late heals an agent that was started before 
   assert.doesNotMatch(agent.stderr + second.stderr, /node-token/)
 })
 
-test("sidecar mode serves one identity on Istio's socket, from nothing but the environment", async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test("sidecar mode serves one identity on Istio's socket, from nothing but the environment", async t => {
+  const cwd = temporaryFolder(t)
   await writeFile(join(cwd, 'tokens.yaml'), `[{ token: sidecar, identity: ${WEB} }]\n`)
   await writeFile(join(cwd, 'token'), 'sidecar')
   await using ca = new LiveryProcess(['ca', '--listen', '127.0.0.1:0', '--tokens', 'tokens.yaml', '--dir', 'ca'], {
@@ -262,50 +260,50 @@ for (const [what, fault] of [
   ['an exception that nobody caught', "throw new Error('injected')"],
   ['a rejection that nobody handled', "Promise.reject(new Error('injected'))"],
 ] as const) {
-  test(`${what} is logged, the sockets go, and the exit code is 1`, async () => {
-    await using directory = await makeDirectory()
-    await using agent = await start(directory.path, CONFIG, { NODE_OPTIONS: injection(fault) })
+  test(`${what} is logged, the sockets go, and the exit code is 1`, async t => {
+    const directory = temporaryFolder(t)
+    await using agent = await start(directory, CONFIG, { NODE_OPTIONS: injection(fault) })
     await agent.admin()
     agent.kill('SIGUSR2')
     assert.deepEqual(await agent.ended, { code: 1, signal: null })
     assert.match(agent.stderr, /"level":"fatal".*injected/)
-    assert.deepEqual(await readdir(join(directory.path, 'run')), [])
+    assert.deepEqual(await readdir(join(directory, 'run')), [])
   })
 }
 
-test('SIGUSR2 is reported and ends nothing', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path)
+test('SIGUSR2 is reported and ends nothing', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory)
   const admin = await agent.admin()
   agent.kill('SIGUSR2')
   await agent.line(/"level":"warn".*SIGUSR2 does nothing/)
   assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
 })
 
-test('a log that nobody reads any more does not end the agent', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path)
+test('a log that nobody reads any more does not end the agent', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory)
   const admin = await agent.admin()
   agent.child.stderr?.destroy()
   agent.child.stdout?.destroy()
   for (let round = 0; round < 3; round++) {
     assert.equal((await fetch(`http://${admin}/logging?level=debug`, { method: 'PUT' })).status, 200)
-    assert.equal((await fetchSecrets(join(directory.path, 'run/sds.sock'), [WEB])).length, 1)
+    assert.equal((await fetchSecrets(join(directory, 'run/sds.sock'), [WEB])).length, 1)
   }
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 0, signal: null })
 })
 
-test('the log level changes at run time, and the health listener has probes only', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path, {
+test('the log level changes at run time, and the health listener has probes only', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory, {
     ...CONFIG,
     health: { address: '127.0.0.1:0' },
     log: { level: 'info' },
   })
   const admin = await agent.admin()
   await fetch(`http://${admin}/logging?level=debug`, { method: 'PUT' })
-  await fetchSecrets(join(directory.path, 'run/sds.sock'), [WEB])
+  await fetchSecrets(join(directory, 'run/sds.sock'), [WEB])
   await agent.line(/"level":"debug".*"event":"asked"/)
   const { health }: { readonly health: string } = JSON.parse(await agent.line(/ serves /))
   assert.equal((await fetch(`http://${health}/healthz/ready`)).status, 200)
@@ -313,9 +311,8 @@ test('the log level changes at run time, and the health listener has probes only
   assert.equal((await fetch(`http://${health}/config_dump`)).status, 404)
 })
 
-test('one scope is debugged while the agent runs, by LOG at the start, by the command or over HTTP later', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('one scope is debugged while the agent runs, by LOG at the start, by the command or over HTTP later', async t => {
+  const cwd = temporaryFolder(t)
   await using agent = await start(cwd, CONFIG, { LOG: 'warn,agent:info,ca:debug' })
   const admin = await agent.admin()
   await agent.line(/"level":"debug",.*"scope":"ca","event":"csr-sent"/)
@@ -338,20 +335,20 @@ test('one scope is debugged while the agent runs, by LOG at the start, by the co
   )
 })
 
-test('metrics count what a client did', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path)
+test('metrics count what a client did', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory)
   const admin = await agent.admin()
-  using _stream = await openStream(join(directory.path, 'run/web.sock'), ['default'])
+  using _stream = await openStream(join(directory, 'run/web.sock'), ['default'])
   const text = await (await fetch(`http://${admin}/metrics`)).text()
   assert.match(text, /^livery_sds_streams\{socket=".*web\.sock"\} 1$/m)
   assert.match(text, /^livery_sds_pushes_total 1$/m)
   assert.match(text, new RegExp(`^livery_certificate_expiration_timestamp_seconds\\{identity="${API}"\\} \\d+$`, 'm'))
 })
 
-test('SIGUSR1 opens no debugger', async () => {
-  await using directory = await makeDirectory()
-  await using agent = await start(directory.path)
+test('SIGUSR1 opens no debugger', async t => {
+  const directory = temporaryFolder(t)
+  await using agent = await start(directory)
   const admin = await agent.admin()
   agent.kill('SIGUSR1')
   assert.equal((await fetch(`http://${admin}/healthz/live`)).status, 200)
@@ -360,10 +357,10 @@ test('SIGUSR1 opens no debugger', async () => {
   assert.doesNotMatch(agent.stderr, /[Dd]ebugger/)
 })
 
-test('a socket that every user can open causes a warning, unless callers are distinguished', async () => {
-  await using directory = await makeDirectory()
+test('a socket that every user can open causes a warning, unless callers are distinguished', async t => {
+  const directory = temporaryFolder(t)
   const sockets = [{ ...CONFIG.sockets[0], mode: '0666' }]
-  await using agent = await start(directory.path, { ...CONFIG, sockets })
+  await using agent = await start(directory, { ...CONFIG, sockets })
   await agent.admin()
   agent.kill('SIGTERM')
   await agent.ended
@@ -372,9 +369,8 @@ test('a socket that every user can open causes a warning, unless callers are dis
   assert.doesNotMatch(stderr, /web\.sock: every user/)
 })
 
-test('certs and explain work over a UNIX socket, by the configuration and by --admin', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('certs and explain work over a UNIX socket, by the configuration and by --admin', async t => {
+  const cwd = temporaryFolder(t)
   await using agent = await start(cwd, { ...CONFIG, admin: { address: 'unix:run/admin.sock' } })
   await agent.line(new RegExp(`"event":"issued","resource":"${WEB}"`))
   assert.equal(await agent.admin(), `unix:${join(cwd, 'run/admin.sock')}`)

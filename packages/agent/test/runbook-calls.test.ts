@@ -4,8 +4,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
-import { get, makeFolder, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
+import { get, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const page = readFileSync(join(root, 'docs/runbook/calls-refused.md'), 'utf8')
@@ -25,19 +26,19 @@ async function follow(cwd: string, envoyPort: number, otherPort: number): Promis
   return shell.output
 }
 
-test('an Envoy that another agent serves, and two nodes with different roots', { skip: noEnvoy }, async () => {
-  await using here = await makeFolder()
-  await using there = await makeFolder()
-  await using _web = await startAgent(here.path, workload('web'))
-  await using _api = await startAgent(there.path, workload('api'))
-  const sockets = { web: join(here.path, 'run/own.sock'), api: join(there.path, 'run/own.sock') }
-  await using pair = await Pair.start(here.path, sockets)
+test('an Envoy that another agent serves, and two nodes with different roots', { skip: noEnvoy }, async t => {
+  const here = temporaryFolder(t)
+  const there = temporaryFolder(t)
+  await using _web = await startAgent(here, workload('web'))
+  await using _api = await startAgent(there, workload('api'))
+  const sockets = { web: join(here, 'run/own.sock'), api: join(there, 'run/own.sock') }
+  await using pair = await Pair.start(here, sockets)
   await pair.live()
   await until('web refuses api', async () => ((await get(pair.port, '/')).status === 503 ? true : undefined))
   assert.ok((await pair.web.stat('cluster.api.ssl.fail_verify_error')) > 0)
 
-  const web = await follow(here.path, pair.web.adminPort, pair.api.adminPort)
-  const api = await follow(there.path, pair.api.adminPort, pair.web.adminPort)
+  const web = await follow(here, pair.web.adminPort, pair.api.adminPort)
+  const api = await follow(there, pair.api.adminPort, pair.web.adminPort)
   const fingerprint = (output: string) => /^ {2}([0-9a-f]{16}) {2}trusted/m.exec(output)?.[1]
   for (const output of [web, api]) {
     assert.match(output, /^same +ROOTCA$/m)

@@ -16,7 +16,7 @@ export interface ReceivedSecret {
 }
 
 /** A connection, on which any number of calls can be made. */
-export interface Connection extends Disposable {
+interface Connection extends Disposable {
   readonly grpc: Client
   /** Asks once and waits for the answer. */
   fetch(names: readonly string[]): Promise<readonly ReceivedSecret[]>
@@ -29,7 +29,7 @@ export async function fetchSecrets(socket: string, names: readonly string[]): Pr
 }
 
 /** An open stream with its first answer. */
-export interface OpenStream extends Disposable {
+interface OpenStream extends Disposable {
   readonly secrets: readonly ReceivedSecret[]
   /** Every answer so far, the first included. */
   readonly answers: readonly (readonly ReceivedSecret[])[]
@@ -41,7 +41,7 @@ export interface OpenStream extends Disposable {
   readonly ended: Promise<number>
 }
 
-export interface StreamOptions {
+interface StreamOptions {
   /** What it says of itself. */
   readonly node?: string
   /** Whether it acknowledges each answer (ACK). Default: none. */

@@ -3,15 +3,16 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { TemporaryFolder } from '@livery/test-support'
 import { ControlGroups, groupPath, noControlGroups } from './control-groups.ts'
 import { inGroup, noMounts, withAccount } from './launchers.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { NODE, PodApiServer } from './pod-api-server.ts'
 
 /** Why such a node cannot run here, or `false`. */
 export const noSharedNode: string | false = noControlGroups || noMounts
 
-export interface SharedNode extends AsyncDisposable {
+interface SharedNode extends AsyncDisposable {
   /** The folder of its configuration, which everybody may read. */
   readonly cwd: string
   readonly api: PodApiServer
@@ -27,7 +28,7 @@ export interface SharedNode extends AsyncDisposable {
 /** Starts the program in a pod of a node whose pods `api` lists. Dispose the processes of pods first. */
 export async function startNode(kubernetes: object = {}): Promise<SharedNode> {
   await using parts = new AsyncDisposableStack()
-  const { path: cwd } = parts.use(await makeDirectory())
+  const { path: cwd } = parts.use(new TemporaryFolder())
   await chmod(cwd, 0o755)
   const groups = parts.use(new ControlGroups())
   const api = parts.use(await PodApiServer.start())

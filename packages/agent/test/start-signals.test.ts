@@ -5,7 +5,8 @@ import { constants } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { LiveryProcess, makeDirectory, type ProcessOptions } from './livery-process.ts'
+import { TemporaryFolder, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, type ProcessOptions } from './livery-process.ts'
 import { writePluginModule } from './plugin-module.ts'
 
 const CONFIG = {
@@ -33,18 +34,12 @@ function catchesHangup(pid: number | undefined): boolean {
   return ((BigInt(`0x${caught}`) >> BigInt(constants.signals.SIGHUP - 1)) & 1n) === 1n
 }
 
-class Bench implements AsyncDisposable {
-  readonly options: ProcessOptions
-  readonly #directory: AsyncDisposable
+class Bench implements Disposable {
+  readonly #directory = new TemporaryFolder()
+  readonly options: ProcessOptions = { cwd: this.#directory.path }
 
-  private constructor(directory: Awaited<ReturnType<typeof makeDirectory>>) {
-    this.#directory = directory
-    this.options = { cwd: directory.path }
-    writeFileSync(join(directory.path, 'livery.yaml'), JSON.stringify(CONFIG))
-  }
-
-  static async create(): Promise<Bench> {
-    return new Bench(await makeDirectory())
+  constructor() {
+    writeFileSync(join(this.#directory.path, 'livery.yaml'), JSON.stringify(CONFIG))
   }
 
   /** A start that has run its first line, and read as much as `bytes`, or serves. */
@@ -66,8 +61,8 @@ class Bench implements AsyncDisposable {
     return { first, last }
   }
 
-  [Symbol.asyncDispose](): PromiseLike<void> {
-    return this.#directory[Symbol.asyncDispose]()
+  [Symbol.dispose](): void {
+    this.#directory[Symbol.dispose]()
   }
 }
 
@@ -75,7 +70,7 @@ const needsProc = { skip: process.platform === 'linux' ? false : 'needs /proc' }
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const)
   test(`${signal} ends the program as a success, whenever in its start it comes`, needsProc, async t => {
-    await using bench = await Bench.create()
+    using bench = new Bench()
     const { first, last } = await bench.startBytes()
     for (const phase of PHASES) {
       await using agent = await bench.start(first + phase * (last - first))
@@ -87,7 +82,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const)
 
 for (const signal of ['SIGHUP', 'SIGUSR2'] as const)
   test(`${signal} does not end a start, whenever it comes`, needsProc, async () => {
-    await using bench = await Bench.create()
+    using bench = new Bench()
     const { first, last } = await bench.startBytes()
     for (const phase of PHASES) {
       await using agent = await bench.start(first + phase * (last - first))
@@ -100,18 +95,18 @@ for (const signal of ['SIGHUP', 'SIGUSR2'] as const)
     }
   })
 
-test('an agent that waits for its CA while it starts ends as a success', async () => {
-  await using directory = await makeDirectory()
-  await writePluginModule(directory.path, { onCreate: "context.log.info('creating'); await new Promise(() => {})" })
-  writeFileSync(join(directory.path, 'livery.yaml'), JSON.stringify({ ...CONFIG, ca: { plugin: './acme.mjs' } }))
-  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+test('an agent that waits for its CA while it starts ends as a success', async t => {
+  const directory = temporaryFolder(t)
+  await writePluginModule(directory, { onCreate: "context.log.info('creating'); await new Promise(() => {})" })
+  writeFileSync(join(directory, 'livery.yaml'), JSON.stringify({ ...CONFIG, ca: { plugin: './acme.mjs' } }))
+  await using agent = new LiveryProcess(['run'], { cwd: directory })
   await agent.line(/creating/)
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 0, signal: null }, agent.stderr)
 })
 
 test('Node is started with each of its options once, by a shell too', needsProc, async () => {
-  await using bench = await Bench.create()
+  using bench = new Bench()
   for (const launcher of [[], ['/bin/sh', '-c', 'shift; exec "$@"', 'sh']]) {
     await using agent = new LiveryProcess(['run'], { ...bench.options, launcher })
     await agent.line(SERVES)

@@ -5,9 +5,10 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type SpiffeId, SystemClock, sleep } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { casHandler, configFor, openAuthority, startStandIn } from '../../ca-plugins/test/google-ca-setup.ts'
 import { GoogleTokenServer } from '../../ca-plugins/test/google-token-server.ts'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { LiveryProcess } from './livery-process.ts'
 import { connect, openStream, type ReceivedSecret } from './sds-client.ts'
 
 /** The first ends while the agent is stopped. */
@@ -54,9 +55,7 @@ async function start(t: TestContext, clock: SystemClock): Promise<World> {
     asked.push('token')
     return { status: 200, json: { access_token: 'access', token_type: 'Bearer', expires_in: TOKEN_SECONDS } }
   }
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   await writeFile(join(cwd, 'token'), 'service-account')
   const config = {
     ca: {

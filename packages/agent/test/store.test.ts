@@ -4,8 +4,9 @@ import { X509Certificate } from 'node:crypto'
 import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { get, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -56,9 +57,8 @@ const keptFiles = async (cwd: string) =>
   (await readdir(join(cwd, 'store')).catch(() => [])).filter(name => name.endsWith('.pem'))
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const)
-  test(`after ${signal} the agent comes back while its CA is away, and serves the very same keys and roots`, async () => {
-    await using directory = await makeDirectory()
-    const cwd = directory.path
+  test(`after ${signal} the agent comes back while its CA is away, and serves the very same keys and roots`, async t => {
+    const cwd = temporaryFolder(t)
     const { ca, config } = await startCa(cwd)
     await using _ = ca
     let before: Awaited<ReturnType<typeof served>>
@@ -89,9 +89,8 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
     assert.equal((await stat(join(cwd, 'store'))).mode & 0o777, 0o700)
   })
 
-test('without a store nothing is on disk, and a restart asks the CA', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('without a store nothing is on disk, and a restart asks the CA', async t => {
+  const cwd = temporaryFolder(t)
   const { ca, config } = await startCa(cwd)
   await using _ = ca
   const serials = new Set<string>()
@@ -107,9 +106,8 @@ test('without a store nothing is on disk, and a restart asks the CA', async () =
   assert.deepEqual((await readdir(cwd)).sort(), ['ca', 'livery.yaml', 'run', 'token', 'tokens.yaml'])
 })
 
-test('a damaged file is reported with its remedy, and only that identity is requested again', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a damaged file is reported with its remedy, and only that identity is requested again', async t => {
+  const cwd = temporaryFolder(t)
   const { ca, config } = await startCa(cwd)
   await using _ = ca
   {
@@ -132,9 +130,8 @@ test('a damaged file is reported with its remedy, and only that identity is requ
   assert.match(await metricsOf(admin), /^istio_agent_num_outgoing_requests\{request_type="csr"\} 1$/m)
 })
 
-test('a directory that others can write to keeps the agent from starting, with the remedy', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a directory that others can write to keeps the agent from starting, with the remedy', async t => {
+  const cwd = temporaryFolder(t)
   await mkdir(join(cwd, 'store'))
   await chmod(join(cwd, 'store'), 0o777)
   const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }
@@ -146,9 +143,8 @@ test('a directory that others can write to keeps the agent from starting, with t
   )
 })
 
-test('check-config shows the store with absolute paths, and refuses unknown keys in it', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('check-config shows the store with absolute paths, and refuses unknown keys in it', async t => {
+  const cwd = temporaryFolder(t)
   const config = { ca: { plugin: 'embedded' }, identities: [{ id: WEB, socket: 'web.sock' }] }
   const check = async (store: unknown) => {
     await writeFile(join(cwd, 'livery.yaml'), JSON.stringify({ ...config, store }))
@@ -163,9 +159,8 @@ test('check-config shows the store with absolute paths, and refuses unknown keys
   assert.match((await check({})).stderr, /store\.directory: is missing/)
 })
 
-test('a bootstrap pair is served while the CA is away, and replaced as soon as it is there', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a bootstrap pair is served while the CA is away, and replaced as soon as it is there', async t => {
+  const cwd = temporaryFolder(t)
   const { ca, address, config } = await startCa(cwd)
   await using _ = ca
   {
@@ -196,9 +191,8 @@ test('a bootstrap pair is served while the CA is away, and replaced as soon as i
 
 test('Envoys that start while the CA is away get their identities from an agent that restarted, and call each other', {
   skip: noEnvoy,
-}, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+}, async t => {
+  const cwd = temporaryFolder(t)
   const { ca, config } = await startCa(cwd)
   await using _ = ca
   let serials: readonly string[]

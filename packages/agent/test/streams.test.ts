@@ -4,8 +4,9 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { temporaryFolder } from '@livery/test-support'
 import type { StreamList } from '../src/admin/stream-list.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -21,9 +22,8 @@ const HOSTILE = 'evil\u001b[2J\u202e"node'
 
 test('each stream has its caller, node, names and versions; nothing of a peer reaches a terminal as it came', {
   skip: readPeerCredentials ? false : 'no addon to identify callers with',
-}, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+}, async t => {
+  const cwd = temporaryFolder(t)
   await writeFile(join(cwd, 'livery.yaml'), CONFIG)
   await using agent = new LiveryProcess(['run'], { cwd })
   const admin = await agent.admin()

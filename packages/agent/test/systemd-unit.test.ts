@@ -1,11 +1,11 @@
 /** The unit in deploy/systemd, judged by systemd's own tools. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@livery/test-support'
 import { EXIT } from '../src/commands/exit-code.ts'
 
 const UNIT = readFileSync(new URL('../../../deploy/systemd/livery.service', import.meta.url), 'utf8')
@@ -18,8 +18,7 @@ const { status, stdout } = spawnSync('systemd-analyze', ['--help'], { encoding: 
 const skip =
   status !== 0 ? 'no systemd-analyze on PATH' : stdout.includes('--offline') ? false : 'systemd is older than 250'
 
-const folder = mkdtempSync(join(tmpdir(), 'livery-unit-'))
-after(() => rmSync(folder, { recursive: true }))
+const folder = temporaryFolder({ after })
 const file = join(folder, 'livery.service')
 // Nothing is installed here: the program of this repository stands in.
 writeFileSync(file, UNIT.replace(/^ExecStart=livery /m, `ExecStart=${PROGRAM} `))

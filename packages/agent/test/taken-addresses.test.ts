@@ -1,13 +1,12 @@
 /** Somebody else has taken, before the agent starts, an address, path or file that it takes: whether it serves all the same. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, listening, temporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const [WEB, API] = ['web', 'api'].map(name => `spiffe://cluster.local/ns/default/sa/${name}`)
@@ -46,8 +45,8 @@ async function listenAsNobody({ address }: Place): Promise<AsyncDisposable> {
 }
 
 async function listenAt(path: string): Promise<AsyncDisposable> {
-  const server = createServer(socket => socket.on('error', () => {})).listen(path)
-  await once(server, 'listening')
+  const server = createServer(socket => socket.on('error', () => {}))
+  await listening(server, path)
   return server
 }
 
@@ -135,9 +134,9 @@ async function configure(cwd: string, config: object): Promise<void> {
 }
 
 for (const { what, config, take, line, acquired } of SERVES)
-  test(`the agent serves though another has ${what}`, async () => {
-    await using directory = await makeDirectory()
-    const place = { cwd: directory.path, address: `127.0.0.1:${await freePort()}` }
+  test(`the agent serves though another has ${what}`, async t => {
+    const directory = temporaryFolder(t)
+    const place = { cwd: directory, address: `127.0.0.1:${await freePort()}` }
     await configure(place.cwd, config?.(place) ?? {})
     await using taken = new AsyncDisposableStack()
     taken.use(await take(place))
@@ -152,18 +151,18 @@ for (const { what, config, take, line, acquired } of SERVES)
     assert.deepEqual(await agent.ended, { code: 0, signal: null })
   })
 
-test('an admin address that this machine does not have is reported, and nothing else waits for it', async () => {
-  await using directory = await makeDirectory()
-  await configure(directory.path, { admin: { address: '192.0.2.1:15100' } })
-  await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory.path })
+test('an admin address that this machine does not have is reported, and nothing else waits for it', async t => {
+  const directory = temporaryFolder(t)
+  await configure(directory, { admin: { address: '192.0.2.1:15100' } })
+  await using agent = new LiveryProcess(['--json', 'run'], { cwd: directory })
   await agent.line(/"msg":"livery .* serves/)
-  assert.equal((await fetchSecrets(join(directory.path, 'run/web.sock'), ['default'])).length, 1)
+  assert.equal((await fetchSecrets(join(directory, 'run/web.sock'), ['default'])).length, 1)
   await agent.line(/"event":"endpoint-waiting".*this machine has no such address/)
 })
 
-test('readiness and doctor say which endpoint waits, and for what', async () => {
-  await using directory = await makeDirectory()
-  const place = { cwd: directory.path, address: `127.0.0.1:${await freePort()}` }
+test('readiness and doctor say which endpoint waits, and for what', async t => {
+  const directory = temporaryFolder(t)
+  const place = { cwd: directory, address: `127.0.0.1:${await freePort()}` }
   await configure(place.cwd, health(place))
   await using _taken = await listenAsNobody(place)
   await using agent = new LiveryProcess(['--json', 'run'], { cwd: place.cwd })
@@ -229,9 +228,8 @@ const REFUSES: readonly {
 ]
 
 for (const { what, config = {}, take, says } of REFUSES)
-  test(`the agent refuses to start where another has ${what}, and says what to do`, async () => {
-    await using directory = await makeDirectory()
-    const cwd = directory.path
+  test(`the agent refuses to start where another has ${what}, and says what to do`, async t => {
+    const cwd = temporaryFolder(t)
     await configure(cwd, config)
     await using _taken = await take(cwd)
     const { code, stderr } = await livery(['run'], { cwd })

@@ -1,18 +1,17 @@
 /** Another process listens on a socket of the configuration: the agent serves the others and says so. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { listening, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const [WEB, API, DB] = ['web', 'api', 'db'].map(name => `spiffe://cluster.local/ns/default/sa/${name}`)
 
-test('a process on one of the sockets keeps neither the start nor a reload from serving the others', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a process on one of the sockets keeps neither the start nor a reload from serving the others', async t => {
+  const cwd = temporaryFolder(t)
   const file = (name: string): string => join(cwd, name)
   const write = (...names: readonly (readonly [string | undefined, string])[]): Promise<void> => {
     const identities = names.map(([id, socket]) => ({ id, socket }))
@@ -20,8 +19,7 @@ test('a process on one of the sockets keeps neither the start nor a reload from 
     return writeFile(file('livery.yaml'), JSON.stringify(config))
   }
   await mkdir(file('run'), { mode: 0o750 })
-  const other = createServer().listen(file('run/api.sock'))
-  await once(other, 'listening')
+  const other = await listening(createServer(), file('run/api.sock'))
   await write([WEB, 'run/web.sock'], [API, 'run/api.sock'])
 
   await using agent = new LiveryProcess(['run'], { cwd })
@@ -46,9 +44,8 @@ test('a process on one of the sockets keeps neither the start nor a reload from 
   assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
 })
 
-test('with takeover an agent takes the sockets of the one that runs, whose streams continue', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('with takeover an agent takes the sockets of the one that runs, whose streams continue', async t => {
+  const cwd = temporaryFolder(t)
   const socket = join(cwd, 'web.sock')
   const config = { ca: { plugin: 'embedded', directory: 'ca' }, admin: { address: '127.0.0.1:0' }, drain: '100ms' }
   const identities = [{ id: WEB, socket: 'web.sock' }]

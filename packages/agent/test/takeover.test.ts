@@ -3,12 +3,12 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile, rename, stat, writeFile } from 'node:fs/promises'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { freePort, listening, portOf, TemporaryFolder, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const NAMES = Array.from({ length: 20 }, (_, index) => `spiffe://cluster.local/ns/default/sa/web-${index}`)
@@ -62,7 +62,7 @@ interface Owner extends AsyncDisposable {
 /** Starts an agent that owns its store; resolves when it has every certificate. */
 async function startOwner(env: Readonly<Record<string, string>> = {}, extra: object = {}): Promise<Owner> {
   await using parts = new AsyncDisposableStack()
-  const { path: cwd } = parts.use(await makeDirectory())
+  const { path: cwd } = parts.use(new TemporaryFolder())
   const { socket, admin } = await configure(cwd, extra)
   const first = parts.use(start(cwd, [], env))
   await first.admin()
@@ -180,8 +180,7 @@ test('a successor that ends after it has replaced a socket leaves nobody without
   for (const isSuperseded of [true, false]) {
     using half = new HalfSuccessor(cwd)
     assert.deepEqual(await half.send('{"step":"store"}'), { done: 'store' })
-    const replacement = createServer().listen(`${socket}.next`)
-    await once(replacement, 'listening')
+    const replacement = await listening(createServer(), `${socket}.next`)
     await rename(`${socket}.next`, socket)
     if (isSuperseded) await first.line(/"event":"socket-superseded"/)
     replacement.close()
@@ -235,12 +234,10 @@ for (const when of [/another agent takes over: it gets the store/, /another agen
   })
 
 test('a process on the admin and the health address keeps no successor from taking over, and gets in the way of no later one', async t => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
-  const squatters = [createServer(), createServer()].map(squatter => squatter.listen(0, '127.0.0.1'))
+  const cwd = temporaryFolder(t)
+  const squatters = await Promise.all([listening(createServer()), listening(createServer())])
   t.after(() => squatters.map(squatter => squatter.close()))
-  await Promise.all(squatters.map(squatter => once(squatter, 'listening')))
-  const [admin = '', health] = squatters.map(squatter => `127.0.0.1:${(squatter.address() as AddressInfo).port}`)
+  const [admin = '', health] = squatters.map(squatter => `127.0.0.1:${portOf(squatter)}`)
   const { socket } = await configure(cwd, {
     admin: { address: admin, tokenFile: 'admin-token' },
     health: { address: health },
@@ -264,17 +261,15 @@ test('a process on the admin and the health address keeps no successor from taki
   await allIssued(admin)
 })
 
-test('an agent that hands over leaves the path of a new socket to its successor, also where it took over itself', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('an agent that hands over leaves the path of a new socket to its successor, also where it took over itself', async t => {
+  const cwd = temporaryFolder(t)
   await configure(cwd)
   await using first = start(cwd, ['--takeover'])
   await first.admin()
   using half = new HalfSuccessor(cwd)
   assert.deepEqual(await half.send('{"step":"store"}'), { done: 'store' })
   const path = join(cwd, 'late.sock')
-  await using replacement = createServer().listen(path)
-  await once(replacement, 'listening')
+  await using _replacement = await listening(createServer(), path)
   const { ino } = await stat(path)
   const file = join(cwd, 'livery.yaml')
   const config: object = JSON.parse(await readFile(file, 'utf8'))

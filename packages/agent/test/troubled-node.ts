@@ -5,11 +5,11 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, listening, TemporaryFolder } from '@livery/test-support'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import type { ListedIdentity } from '../src/commands/listed-certificates.ts'
 import { Command, shellEnvironment } from './command.ts'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { revoke } from './revocation-list.ts'
 
 const BIN = fileURLToPath(new URL('../../../node_modules/.bin', import.meta.url))
@@ -50,7 +50,7 @@ export class TroubledNode implements AsyncDisposable {
 
   static async start(): Promise<TroubledNode> {
     await using parts = new AsyncDisposableStack()
-    const { path: cwd } = parts.use(await makeDirectory())
+    const { path: cwd } = parts.use(new TemporaryFolder())
     const address = `127.0.0.1:${await freePort()}`
     await writeFiles(cwd, configuration(address))
     const ca = parts.use(
@@ -60,9 +60,8 @@ export class TroubledNode implements AsyncDisposable {
     await copyFile(join(cwd, 'ca/root.pem'), join(cwd, 'roots.pem'))
     await revoke(cwd, [])
     await mkdir(join(cwd, 'run'), { mode: 0o750 })
-    const occupant = createServer().listen(join(cwd, 'run/api.sock'))
+    const occupant = await listening(createServer(), join(cwd, 'run/api.sock'))
     parts.defer(() => void occupant.close())
-    await once(occupant, 'listening')
     const agent = parts.use(new LiveryProcess(['run'], { cwd }))
     await agent.line(/"event":"socket-waiting"/)
     await agent.line(/"event":"ca-error".*"code":"unauthenticated"/)

@@ -5,7 +5,8 @@ import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeCrl, makeIssuer } from '@livery/core/testing'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const NAMES = ['a', 'b', 'c', 'd'] as const
@@ -37,7 +38,7 @@ class Bench implements AsyncDisposable {
 
   static async start(trust: object, files: Readonly<Record<string, string>>): Promise<Bench> {
     await using parts = new AsyncDisposableStack()
-    const { path } = parts.use(await makeDirectory())
+    const { path } = parts.use(new TemporaryFolder())
     for (const [name, content] of Object.entries(files)) await writeFile(join(path, name), content)
     writeConfig(path, trust)
     const agent = parts.use(new LiveryProcess(['run'], { cwd: path }))

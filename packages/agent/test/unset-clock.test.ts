@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -16,9 +17,8 @@ process.on('SIGUSR2', () => { late = 0 })
 `
 const env = { NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(UNSET)}` }
 
-test('in 1970 the agent warns and serves nothing, and serves once the clock is set', { timeout: 60_000 }, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('in 1970 the agent warns and serves nothing, and serves once the clock is set', { timeout: 60_000 }, async t => {
+  const cwd = temporaryFolder(t)
   const grant = { token: 'node', identity: WEB }
   await writeFile(join(cwd, 'tokens.yaml'), JSON.stringify([grant]))
   await writeFile(join(cwd, 'token'), 'node')
@@ -45,9 +45,8 @@ test('in 1970 the agent warns and serves nothing, and serves once the clock is s
 
 test('in 1970 the embedded CA makes no root that would be over when the clock is set', {
   timeout: 60_000,
-}, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+}, async t => {
+  const cwd = temporaryFolder(t)
   const config = { ca: { plugin: 'embedded', directory: 'ca' }, identities: [{ id: WEB, socket: 'web.sock' }] }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
   const { code, stderr } = await livery(['run'], { cwd, env })

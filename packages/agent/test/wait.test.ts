@@ -1,12 +1,12 @@
 /** `livery wait` with the program as its users start it. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { LiveryProcess, livery, makeDirectory } from './livery-process.ts'
+import { listening, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from './livery-process.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const CONFIG = `ca: { plugin: embedded }
@@ -15,9 +15,8 @@ drain: 100ms
 identities: [{ id: ${WEB}, socket: run/web.sock }]
 `
 
-test('a wait that begins before the agent ends when the agent serves', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a wait that begins before the agent ends when the agent serves', async t => {
+  const cwd = temporaryFolder(t)
   await writeFile(join(cwd, 'livery.yaml'), CONFIG)
   const socket = join(cwd, 'run/web.sock')
   await using any = new LiveryProcess(['wait', '--socket', 'run/web.sock'], { cwd })
@@ -33,16 +32,15 @@ test('a wait that begins before the agent ends when the agent serves', async () 
   assert.equal(agent.child.exitCode, null)
 })
 
-test('after the timeout it fails, with the reason and a remedy', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('after the timeout it fails, with the reason and a remedy', async t => {
+  const cwd = temporaryFolder(t)
   const wait = (...args: readonly string[]) => livery(['wait', '--timeout', '300ms', ...args], { cwd })
   const absent = await wait('--socket', 'none.sock')
   assert.deepEqual([absent.code, absent.stdout], [1, ''])
   assert.match(absent.stderr, /none\.sock did not answer: there is no such socket\. Start livery run, and mount/)
 
-  const server = createServer(socket => socket.destroy()).listen(join(cwd, 'mute.sock'))
-  await once(server, 'listening')
+  const server = createServer(socket => socket.destroy())
+  await listening(server, join(cwd, 'mute.sock'))
   const mute = await wait('--socket', 'mute.sock')
   server.close()
   assert.equal(mute.code, 1)
@@ -54,9 +52,8 @@ test('after the timeout it fails, with the reason and a remedy', async () => {
 
 test('a socket that does not let in its user is not ready, also where it says so to every call', {
   skip: readPeerCredentials ? false : 'no addon to distinguish callers',
-}, async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+}, async t => {
+  const cwd = temporaryFolder(t)
   const other = (process.getuid?.() ?? 0) + 1
   const socket = `{ path: run/web.sock, callers: [{ uid: ${other} }] }`
   await writeFile(join(cwd, 'livery.yaml'), CONFIG.replace('run/web.sock', socket))
@@ -67,9 +64,8 @@ test('a socket that does not let in its user is not ready, also where it says so
   assert.match(stderr, /refuses uid \d+, or does not speak gRPC\. Look at callers/)
 })
 
-test('wrong usage is exit 2', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('wrong usage is exit 2', async t => {
+  const cwd = temporaryFolder(t)
   const none = await livery(['wait'], { cwd })
   assert.deepEqual([none.code, none.stdout], [2, ''])
   assert.match(none.stderr, /required option '--socket <path>' not specified/)

@@ -9,7 +9,7 @@ import { test } from 'node:test'
 import { Events, type SpiffeId, SystemClock } from '@livery/core'
 import { acceptWaiting } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent, type SecretSource } from '@livery/sds-server'
-import { makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 
@@ -24,10 +24,9 @@ const SOURCE: SecretSource = {
 
 test('connections that wait together take a few turns of the event loop, and each is served', {
   skip: acceptWaiting ? false : 'no addon to accept them with',
-}, async () => {
+}, async t => {
   const CLIENTS = 300
-  await using directory = await makeDirectory()
-  const path = join(directory.path, 'sds.sock')
+  const path = join(temporaryFolder(t), 'sds.sock')
   let opened = 0
   let turns = 0
   const events = new Events<SdsEvent>()
@@ -57,11 +56,10 @@ test('connections that wait together take a few turns of the event loop, and eac
 
 test('a connection does not wait for the thousands of another caller that came before it', {
   skip: acceptWaiting ? false : 'no addon to accept them with',
-}, async () => {
+}, async t => {
   const CLIENTS = 2_000
   const [many, one] = [61_001, 61_002]
-  await using directory = await makeDirectory()
-  const path = join(directory.path, 'sds.sock')
+  const path = join(temporaryFolder(t), 'sds.sock')
   const opened: (number | undefined)[] = []
   const events = new Events<SdsEvent>()
   events.subscribe(event => {
@@ -107,8 +105,7 @@ const NO_DESCRIPTORS = `
 test('a server that runs out of file descriptors says so, once for a storm', {
   skip: acceptWaiting ? false : 'no addon to accept them with',
 }, async context => {
-  await using directory = await makeDirectory()
-  const path = join(directory.path, 'sds.sock')
+  const path = join(temporaryFolder(context), 'sds.sock')
   const node = [process.execPath, '--conditions=@livery/source', '--input-type=module', '-e', NO_DESCRIPTORS, path]
   const server = spawn('sh', ['-c', 'ulimit -n 120; exec "$@"', 'sh', ...node], {
     cwd: import.meta.dirname,

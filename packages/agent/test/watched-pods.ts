@@ -2,13 +2,13 @@
 import type { TestContext } from 'node:test'
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { FakeClock } from '@livery/core/testing'
+import { TemporaryFolder } from '@livery/test-support'
 import { parseIdentityTemplate } from '../src/kubernetes/identity-template.ts'
 import { parseLabelSelector } from '../src/kubernetes/label-selector.ts'
 import { NodePods, type PodProblem } from '../src/kubernetes/node-pods.ts'
 import type { PodRules } from '../src/kubernetes/pod-rules.ts'
 import { PodWatcher, type WatchState } from '../src/kubernetes/pod-watcher.ts'
 import { PodsApi } from '../src/kubernetes/pods-api.ts'
-import { makeDirectory } from './livery-process.ts'
 import { NODE, PodApiServer } from './pod-api-server.ts'
 
 export interface RulesInit {
@@ -54,7 +54,7 @@ export async function watchPods(
   { prepare, rules = {} }: { readonly prepare?: (server: PodApiServer) => void; readonly rules?: RulesInit } = {},
 ): Promise<WatchedPods> {
   const server = await PodApiServer.start()
-  const directory = await makeDirectory()
+  const directory = new TemporaryFolder()
   await server.mountAccount(directory.path)
   prepare?.(server)
   const clock = new FakeClock(Date.now())
@@ -78,7 +78,7 @@ export async function watchPods(
     await watcher[Symbol.asyncDispose]()
     await connection[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()
-    await directory[Symbol.asyncDispose]()
+    directory[Symbol.dispose]()
   })
   return {
     server,

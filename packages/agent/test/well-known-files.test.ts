@@ -1,11 +1,12 @@
 /** The whole agent where certificates are mounted in a well-known folder: they come before those of the CA. */
 import assert from 'node:assert/strict'
-import { mkdirSync, realpathSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { SystemClock } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
-import { LiveryProcess, makeDirectory } from './livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from './livery-process.ts'
 import { fetchSecrets, openStream } from './sds-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -27,9 +28,7 @@ function mount(folder: string, { key, chain, root }: IssuedPair, names: readonly
 }
 
 async function start(t: TestContext, prepare: (folder: string) => void, more: object = {}) {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = realpathSync(directory.path)
+  const cwd = temporaryFolder(t)
   const folder = join(cwd, 'certs')
   mkdirSync(folder)
   prepare(folder)

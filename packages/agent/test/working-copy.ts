@@ -13,7 +13,7 @@ export const noCopy: string | false =
     ? false
     : 'the copy needs hard links of directories by cp and processes from /proc: Linux only'
 
-export interface CopyOptions {
+interface CopyOptions {
   /** Default: true. */
   readonly dependencies?: boolean
 }

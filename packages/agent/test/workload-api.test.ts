@@ -1,17 +1,17 @@
 /** Programs of others are clients of the SPIFFE Workload API as they are: go-spiffe, and spiffe-helper. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { copyFile, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
 import { SystemClock } from '@livery/core'
 import { readPeerCredentials } from '@livery/native-keygen'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
+import { freePort, TemporaryFolder, temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'
 import type { TrustStatus } from '../src/admin/routes.ts'
 import type { ListedRoot } from '../src/commands/ca-root-socket.ts'
-import { get, livery, makeFolder, Process, startAgent, until } from './envoy-bench.ts'
+import { get, livery, Process, startAgent, until } from './envoy-bench.ts'
 import { LiveryProcess } from './livery-process.ts'
 import { buildPrograms, WorkloadProcess } from './workload-programs.ts'
 
@@ -19,12 +19,9 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 const LONG = 60_000
 
-const built = await buildPrograms()
+const built = await buildPrograms({ after })
 const skip = typeof built === 'string' ? built : false
 const programs = typeof built === 'string' ? { workload: '', helper: '' } : built
-after(async () => {
-  if (typeof built !== 'string' && built.folder !== '') await rm(built.folder, { recursive: true })
-})
 
 interface Fetched {
   readonly ids: readonly string[]
@@ -57,16 +54,16 @@ interface Calls {
   readonly issuers: number
 }
 
-test('go-spiffe fetches every identity of its socket, and watches the rotation', { skip }, async () => {
-  await using folder = await makeFolder()
-  await using agent = await startAgent(folder.path, {
+test('go-spiffe fetches every identity of its socket, and watches the rotation', { skip }, async t => {
+  const folder = temporaryFolder(t)
+  await using agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
     ttl: '8s',
     identities: [{ id: WEB, socket: 'run/web.sock' }, API],
     sockets: [{ path: 'run/shared.sock', allow: [API, WEB], workloadApi: true }, { path: 'run/sds.sock' }],
   })
-  const socket = (name: string) => join(folder.path, 'run', `${name}.sock`)
+  const socket = (name: string) => join(folder, 'run', `${name}.sock`)
   await using shared = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket('shared'))
   const { ids, domains, keys, jwt, validate } = await shared.event()
   assert.deepEqual([ids, domains, keys], [[API, WEB], ['spiffe://cluster.local'], { 'spiffe://cluster.local': 0 }])
@@ -84,15 +81,15 @@ test('go-spiffe fetches every identity of its socket, and watches the rotation',
   assert.doesNotMatch(agent.output, /PRIVATE KEY/)
 })
 
-test("go-spiffe's sources of JWT keys and of all bundles are there at once, with no JWT key", { skip }, async () => {
-  await using folder = await makeFolder()
-  await using _agent = await startAgent(folder.path, {
+test("go-spiffe's sources of JWT keys and of all bundles are there at once, with no JWT key", { skip }, async t => {
+  const folder = temporaryFolder(t)
+  await using _agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
     identities: [{ id: WEB, socket: 'run/web.sock' }],
   })
   const args = ['sources', 'cluster.local']
-  await using program = new WorkloadProcess<Sources>(programs.workload, args, join(folder.path, 'run/web.sock'))
+  await using program = new WorkloadProcess<Sources>(programs.workload, args, join(folder, 'run/web.sock'))
   const { keys, roots, jwt } = await program.event()
   assert.deepEqual([keys, roots], [0, 1])
   assert.match(jwt, /Unimplemented.*no JWT-SVIDs/)
@@ -100,34 +97,34 @@ test("go-spiffe's sources of JWT keys and of all bundles are there at once, with
 
 test('go-spiffe of a user that no rule lets in is refused with the reason', {
   skip: skip || (readPeerCredentials ? false : 'no addon to distinguish callers'),
-}, async () => {
-  await using folder = await makeFolder()
+}, async t => {
+  const folder = temporaryFolder(t)
   const callers = [{ uid: (process.getuid?.() ?? 0) + 1 }]
-  await using _agent = await startAgent(folder.path, {
+  await using _agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'embedded' },
     identities: [{ id: WEB, socket: { path: 'run/web.sock', callers } }],
   })
-  await using program = new WorkloadProcess(programs.workload, ['fetch'], join(folder.path, 'run/web.sock'))
+  await using program = new WorkloadProcess(programs.workload, ['fetch'], join(folder, 'run/web.sock'))
   await assert.rejects(program.event(), /code = PermissionDenied desc = this socket does not let in this caller/)
 })
 
-test('hints and federated bundles of a Workload API that is the CA reach go-spiffe', { skip }, async () => {
-  await using folder = await makeFolder()
+test('hints and federated bundles of a Workload API that is the CA reach go-spiffe', { skip }, async t => {
+  const folder = temporaryFolder(t)
   using clock = new SystemClock()
   using ca = await FakeCA.create({ clock })
   using other = await FakeCA.create({ clock })
-  await using server = await WorkloadApiStandIn.start(join(folder.path, 'upstream.sock'))
+  await using server = await WorkloadApiStandIn.start(join(folder, 'upstream.sock'))
   const svids = await svidsOf(ca, [WEB, API])
   const hinted = svids.map((svid, index) => ({ ...svid, hint: index === 0 ? 'internal' : '' }))
   server.give(hinted, { 'cluster.local': ca.trustBundle(), 'other.example': other.trustBundle() })
-  await using _agent = await startAgent(folder.path, {
+  await using _agent = await startAgent(folder, {
     trustDomain: 'cluster.local',
     ca: { plugin: 'spiffe', address: server.address },
     identities: [WEB, API],
     sockets: [{ path: 'run/shared.sock', allow: [WEB, API], workloadApi: true }],
   })
-  const socket = join(folder.path, 'run/shared.sock')
+  const socket = join(folder, 'run/shared.sock')
   const fetched = await until('both certificates and bundles are served', async () => {
     await using program = new WorkloadProcess<Fetched>(programs.workload, ['fetch'], socket)
     const event = await program.event()
@@ -144,7 +141,7 @@ test('hints and federated bundles of a Workload API that is the CA reach go-spif
 })
 
 test('two programs with go-spiffe do mutual TLS through a root rotation, and no handshake fails', { skip }, async t => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const { path } = folder
   await writeFile(
     join(path, 'tokens.yaml'),
@@ -212,7 +209,7 @@ test('two programs with go-spiffe do mutual TLS through a root rotation, and no 
 test('spiffe-helper writes the files of its identity, and writes them again at each renewal, also where it is to fetch JWT-SVIDs', {
   skip,
 }, async () => {
-  await using folder = await makeFolder()
+  using folder = new TemporaryFolder()
   const { path } = folder
   await using _agent = await startAgent(path, {
     trustDomain: 'cluster.local',

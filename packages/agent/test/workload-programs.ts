@@ -1,29 +1,28 @@
 /** Programs of others that speak the SPIFFE Workload API, built from their Go modules: one with go-spiffe, and spiffe-helper. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { type TestEnd, temporaryFolder } from '@livery/test-support'
 
 const MODULE = join(import.meta.dirname, 'workload-programs')
 const HELPER = 'github.com/spiffe/spiffe-helper/cmd/spiffe-helper'
 /** Less than a test file has. A cold build takes minutes; what it has compiled by then is there the next time. */
 const BUILD_MS = process.env['LIVERY_SLOW'] ? 600_000 : 45_000
 
-export interface WorkloadPrograms {
+interface WorkloadPrograms {
   /** `workload-programs/main.go` */
   readonly workload: string
   readonly helper: string
 }
 
 /**
- * Builds them once for a test file, into a folder that the caller removes, or says why that cannot be done.
+ * Builds them once for a test file, into a temporary folder, or says why that cannot be done.
  * `LIVERY_WORKLOAD_PROGRAMS` names a folder with both, built before.
  */
-export async function buildPrograms(): Promise<(WorkloadPrograms & { readonly folder: string }) | string> {
+export async function buildPrograms(t: TestEnd): Promise<WorkloadPrograms | string> {
   const built = process.env['LIVERY_WORKLOAD_PROGRAMS']
-  if (built) return { folder: '', ...programsIn(built) }
+  if (built) return programsIn(built)
   const env = { ...process.env, GOTOOLCHAIN: 'local', GOPROXY: 'off', GOFLAGS: '-p=1 -mod=readonly', GOWORK: 'off' }
   try {
     await promisify(execFile)('go', ['version'], { env })
@@ -35,17 +34,16 @@ export async function buildPrograms(): Promise<(WorkloadPrograms & { readonly fo
   } catch {
     return 'the Go modules are not there: run "go mod download" in packages/agent/test/workload-programs'
   }
-  const folder = await mkdtemp(join(tmpdir(), 'livery-go-'))
+  const folder = temporaryFolder(t)
   try {
     const options = { cwd: MODULE, env, timeout: BUILD_MS }
     await promisify(execFile)('go', ['build', '-o', `${folder}/`, '.', HELPER], options)
   } catch (error) {
-    await rm(folder, { recursive: true })
     if (error instanceof Error && 'killed' in error && error.killed)
       return `the Go programs are not built within ${BUILD_MS / 1_000} s: run it again, or with LIVERY_SLOW=1`
     throw error
   }
-  return { folder, ...programsIn(folder) }
+  return programsIn(folder)
 }
 
 function programsIn(folder: string): WorkloadPrograms {

@@ -11,7 +11,7 @@ import type { ConformanceGroup } from '../src/conformance/kit/conformance-case.t
 import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 
-export type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
+type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
 type NewClient = new (ca: FakeCA, context: CAContext) => CAClient
 
 export interface BrokenPlugin {

@@ -10,7 +10,7 @@ import { RawGrpcServer, type StreamHandler } from './raw-grpc-server.ts'
 
 export const CALL: ChannelCall = { path: '/ca.CA/Sign', request: Buffer.from('csr'), metadata: new Metadata() }
 
-export interface ChannelSetup {
+interface ChannelSetup {
   readonly server: RawGrpcServer
   readonly channel: Http2Channel
   readonly clock: FakeClock

@@ -1,11 +1,11 @@
 /** A CA server and a `citadel` client for it, for the tests of that plugin. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { type CAClient, type CAContext, CAError, type CAErrorCode, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { tokenFile } from '../src/credentials/token-file.ts'
 import type { CitadelConfig } from '../src/plugins/citadel/config.ts'
 import { citadel } from '../src/plugins/citadel/plugin.ts'
@@ -18,13 +18,13 @@ export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 
 /** The plugin's keys, and those under `ca:` that the agent keeps for itself. */
-export interface CitadelSettings extends Partial<CitadelConfig> {
+interface CitadelSettings extends Partial<CitadelConfig> {
   readonly rootCert?: string
   readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
   readonly tokenFile?: string
 }
 
-export interface CitadelSetup {
+interface CitadelSetup {
   readonly server: FaultyCaServer
   readonly client: CAClient
   readonly clock: FakeClock
@@ -43,7 +43,7 @@ export async function setUpCitadel(
 ): Promise<CitadelSetup> {
   const server = await FaultyCaServer.start(serverOptions)
   t.after(() => server[Symbol.asyncDispose]())
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   await replaceFile(join(directory, 'root.pem'), server.authority.trustBundle().join(''))
   await replaceFile(join(directory, 'token'), 'token-1\n')
   const files = { rootCert: join(directory, 'root.pem'), tokenFile: join(directory, 'token') }
@@ -67,14 +67,8 @@ export async function createCitadel(
       credentials,
       ...(Object.keys(connection).length > 0 && { tls: connectionTls({ ...connection, log: context.log }) }),
     },
-    { impersonate: false, timeout: 10_000, ...config },
+    { impersonate: false, ...config },
   )
-}
-
-export async function temporaryDirectory(t: TestContext): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'livery-citadel-'))
-  t.after(() => rm(directory, { recursive: true }))
-  return directory
 }
 
 /** By rename, as a file should be rotated. */

@@ -1,6 +1,6 @@
 /** A TCP proxy on loopback whose connections can be cut or stalled: what a load balancer, a restart or a firewall does. */
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { listening, portOf } from '@livery/test-support'
 
 export class CuttableProxy implements AsyncDisposable {
   readonly #server: Server
@@ -29,12 +29,12 @@ export class CuttableProxy implements AsyncDisposable {
 
   static async start(port: number): Promise<CuttableProxy> {
     const proxy = new CuttableProxy(port)
-    await once(proxy.#server.listen(0, '127.0.0.1'), 'listening')
+    await listening(proxy.#server)
     return proxy
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    return portOf(this.#server)
   }
 
   /** Resolves once there have been so many connections. */
@@ -59,7 +59,7 @@ export class CuttableProxy implements AsyncDisposable {
   }
 
   async accept(): Promise<void> {
-    await once(this.#server.listen(this.#refusedPort, '127.0.0.1'), 'listening')
+    await listening(this.#server, this.#refusedPort)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -44,7 +44,7 @@ export class IdentityTokens implements CredentialSource {
   }
 }
 
-export interface GoogleSetup {
+interface GoogleSetup {
   readonly server: GoogleStandIn
   readonly client: CAClient
   readonly clock: FakeClock
@@ -57,7 +57,7 @@ export interface GoogleSetup {
   behaviour: Handler | undefined
 }
 
-export interface GoogleSetupOptions {
+interface GoogleSetupOptions {
   readonly service: 'cas' | 'mesh-ca'
   readonly config?: Partial<GoogleCaConfig>
   /** How many CAs are in the pool; default 1. */

@@ -29,7 +29,7 @@ export class Refusal extends Error {
 
 export type Handler = (call: StandInCall) => Promise<Uint8Array>
 
-export interface StandInOptions {
+interface StandInOptions {
   /** `package.Service`. */
   readonly service: string
   readonly methods: readonly string[]

@@ -1,6 +1,7 @@
 /** A token service that stands in for Google's: an STS (RFC 8693), and a metadata server. */
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { listening, portOf } from '@livery/test-support'
 
 export interface TokenRequest {
   readonly path: string
@@ -24,10 +25,8 @@ export class GoogleTokenServer implements AsyncDisposable {
   }
 
   static async start(): Promise<GoogleTokenServer> {
-    const server = createServer()
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    const bound = server.address()
-    const tokens = new GoogleTokenServer(server, `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`)
+    const server = await listening(createServer())
+    const tokens = new GoogleTokenServer(server, `127.0.0.1:${portOf(server)}`)
     server.on('request', (request, response) => void tokens.#handle(request, response))
     return tokens
   }

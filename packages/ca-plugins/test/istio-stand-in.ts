@@ -10,7 +10,7 @@ import { REFUSAL_STATUS } from './refusal-status.ts'
 
 type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 
-export interface IstioStandIn extends AsyncDisposable {
+interface IstioStandIn extends AsyncDisposable {
   readonly address: string
 }
 

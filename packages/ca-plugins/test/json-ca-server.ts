@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type { Clock } from '@livery/core'
+import { listening, portOf } from '@livery/test-support'
 import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
 
 /** A call as it arrived. */
@@ -40,7 +41,7 @@ export interface JsonStandInOptions {
   readonly behaviour?: (call: JsonCall) => Promise<JsonReply> | undefined
 }
 
-export interface ServerTls {
+interface ServerTls {
   readonly cert: string
   readonly key: string
 }
@@ -84,10 +85,9 @@ export class JsonCaServer implements AsyncDisposable {
   static async start(handler: JsonHandler, tls?: ServerTls): Promise<JsonCaServer> {
     const http: Server = tls ? createTlsServer({ ...tls }) : createServer()
     http.keepAliveTimeout = 0
-    await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
-    const bound = http.address()
+    await listening(http)
     const origin = tls ? 'https://localhost' : 'http://127.0.0.1'
-    return new JsonCaServer(http, `${origin}:${typeof bound === 'object' && bound ? bound.port : 0}`, handler)
+    return new JsonCaServer(http, `${origin}:${portOf(http)}`, handler)
   }
 
   /** Resolves with the next call that arrives. */
@@ -139,8 +139,8 @@ async function readJson(incoming: IncomingMessage): Promise<Readonly<Record<stri
   return text === '' ? {} : JSON.parse(text)
 }
 
-export type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
-export type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
+type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>
+type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
 
 /** A server's handling of an answer of the kit's CA: `issued` and `refused` write its protocol. */
 export function replyOf(

@@ -1,10 +1,10 @@
 /** A stand-in for the part of the Kubernetes API that signs: objects with versions and watches over real HTTPS, and faults on demand. */
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer, type Server } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
+import { listening, portOf } from '@livery/test-support'
 import { KubeObjects, StatusError, type StoredObject } from './kube-objects.ts'
 
 export type KubeVerb = 'create' | 'get' | 'list' | 'watch' | 'update' | 'delete'
@@ -43,7 +43,7 @@ const NOT_SERVED = status(404, 'the server could not find the requested resource
 const MAX_CALLS = 1024
 const VERBS: Readonly<Record<string, KubeVerb>> = { POST: 'create', GET: 'get', PUT: 'update', DELETE: 'delete' }
 
-export interface KubeApiServerOptions {
+interface KubeApiServerOptions {
   /** PEM. */
   readonly tls: { readonly cert: string; readonly key: string }
   /** The objects of a previous server, as after a restart. */
@@ -82,12 +82,12 @@ export class KubeApiServer implements AsyncDisposable {
 
   static async start(options: KubeApiServerOptions): Promise<KubeApiServer> {
     const server = new KubeApiServer(options)
-    await once(server.#server.listen(options.port ?? 0, '127.0.0.1'), 'listening')
+    await listening(server.#server, options.port ?? 0)
     return server
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    return portOf(this.#server)
   }
 
   /** Resolves with the `count`th call that matches, come or to come. */

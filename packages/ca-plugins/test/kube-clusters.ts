@@ -11,13 +11,13 @@ import {
   RbacAuthorizationV1Api,
 } from '@kubernetes/client-node'
 import { SystemClock } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
-import { temporaryDirectory } from './citadel-setup.ts'
 import { KubeApiServer, type KubeVerb } from './kube-api-server.ts'
 import { kubeconfig, kubeconfigFile, SIGNER } from './kube-setup.ts'
 import { KubeSigner } from './kube-signer.ts'
 
-export interface Grant {
+interface Grant {
   readonly resource: 'certificatesigningrequests' | 'clustertrustbundles'
   readonly verbs: readonly KubeVerb[]
 }
@@ -65,8 +65,7 @@ export async function standInCluster(t: TestContext): Promise<KubeCluster & { re
   const server = await KubeApiServer.start({ tls: { cert: chain, key: privateKey } })
   t.after(() => server[Symbol.asyncDispose]())
   const roots = authority.trustBundle().join('')
-  const { path, folder, remove } = await kubeconfigFile(server, roots, { token: 'admin' })
-  t.after(remove)
+  const { path, folder } = await kubeconfigFile(t, server, roots, { token: 'admin' })
   const users = new Map<string, readonly Grant[]>()
   server.fault = ({ verb, resource, token }) => {
     if (token === 'admin') return undefined
@@ -146,7 +145,7 @@ async function serviceAccountWith(t: TestContext, config: KubeConfig, grants: re
   t.after(() => rbac.deleteClusterRoleBinding({ name }))
   const body = { spec: { audiences: [], expirationSeconds: 600 } }
   const { status } = await core.createNamespacedServiceAccountToken({ name, namespace, body })
-  const file = join(await temporaryDirectory(t), 'config')
+  const file = join(temporaryFolder(t), 'config')
   const { server = '', caFile, caData = '' } = config.getCurrentCluster() ?? {}
   const roots = caFile === undefined ? Buffer.from(caData, 'base64') : await readFile(caFile)
   await writeFile(file, kubeconfig(server, roots.toString(), { token: status?.token ?? '' }), { mode: 0o600 })

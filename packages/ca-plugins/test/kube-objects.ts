@@ -17,7 +17,7 @@ export interface StoredObject {
   readonly status?: { readonly certificate?: string; readonly conditions?: readonly object[] }
 }
 
-export interface ObjectEvent {
+interface ObjectEvent {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'ERROR'
   readonly object: object
 }

@@ -1,10 +1,10 @@
 /** Kubeconfigs, contexts and controllers for the tests of `kubernetes-csr`. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import type { CAClient, CAContext, RequestTicket } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { type TestEnd, temporaryFolder } from '@livery/test-support'
 import type { KubernetesCsrConfig } from '../src/plugins/kubernetes-csr/config.ts'
 import { createKubernetesCsr } from '../src/plugins/kubernetes-csr/create-kubernetes-csr.ts'
 import { pluginContext, type RecordingContext } from '../src/testing/plugin-context.ts'
@@ -12,22 +12,23 @@ import type { KubeApiServer } from './kube-api-server.ts'
 
 export const SIGNER = 'example.com/workloads'
 
-export interface KubeconfigUser {
+interface KubeconfigUser {
   readonly token?: string
   readonly 'client-certificate'?: string
   readonly 'client-key'?: string
 }
 
-/** A kubeconfig for `server`, which goes away with `remove`. */
+/** A kubeconfig for `server`, which goes away with its test. */
 export async function kubeconfigFile(
+  t: TestEnd,
   server: Pick<KubeApiServer, 'port'>,
   roots: string,
   user: KubeconfigUser = {},
-): Promise<{ readonly path: string; readonly folder: string; readonly remove: () => Promise<void> }> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-kube-'))
+): Promise<{ readonly path: string; readonly folder: string }> {
+  const folder = temporaryFolder(t)
   const path = join(folder, 'config')
   await writeFile(path, kubeconfig(`https://localhost:${server.port}`, roots, user), { mode: 0o600 })
-  return { path, folder, remove: () => rm(folder, { recursive: true, force: true }) }
+  return { path, folder }
 }
 
 /** JSON is YAML. */
@@ -59,7 +60,7 @@ export class TestTicket implements RequestTicket {
   }
 }
 
-export interface ClientSetup {
+interface ClientSetup {
   readonly client: CAClient
   readonly clock: FakeClock
   readonly context: RecordingContext
@@ -83,7 +84,6 @@ export function kubernetesCsrConfig(config: Partial<KubernetesCsrConfig>): Kuber
   return {
     signerName: SIGNER,
     usages: ['digital signature', 'server auth', 'client auth'],
-    approvalTimeout: 900_000,
     ...roots,
     ...config,
   }

@@ -7,7 +7,7 @@ import type { CertificateAuthority } from '../src/plugins/embedded/certificate-a
 
 const PATH = '/apis/certificates.k8s.io/v1/certificatesigningrequests'
 
-export interface KubeSignerOptions {
+interface KubeSignerOptions {
   /** Of somebody who may do all of this. */
   readonly kubeconfig: string
   readonly authority: CertificateAuthority

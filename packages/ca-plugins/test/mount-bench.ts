@@ -1,16 +1,14 @@
 /** The client of the `file-mount` plugin over folders of a test, on a clock that the test advances. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { TemporaryFolder } from '@livery/test-support'
 import { FakeCA } from '../src/conformance/index.ts'
 import { FileMountClient } from '../src/plugins/file-mount/client.ts'
 import { type FileMountConfig, mountOf } from '../src/plugins/file-mount/config.ts'
 import { pluginContext } from '../src/testing/plugin-context.ts'
 
-export const POLL_MS = 30_000
 /** From a hint of the operating system to the look, and from the look to the word of new roots. */
 const HINT_MS = 100
 
@@ -23,15 +21,15 @@ type MountOptions = Pick<FileMountConfig, 'rootsFor'>
 export class MountBench implements AsyncDisposable {
   readonly clock = new FakeClock()
   readonly context = pluginContext({ clock: this.clock })
-  readonly folder = mkdtempSync(join(tmpdir(), 'livery-mount-'))
   readonly client: FileMountClient
   readonly ca: FakeCA
   readonly #changes: CAChange[] = []
+  readonly #folder = new TemporaryFolder()
 
   private constructor(ca: FakeCA, roots: string, rootsFor: MountOptions['rootsFor']) {
     this.ca = ca
     const folder = join(this.folder, '{name}')
-    const mount = mountOf({ layout: 'istio', folder, roots, poll: POLL_MS, ...(rootsFor && { rootsFor }) })
+    const mount = mountOf({ layout: 'istio', folder, roots, ...(rootsFor && { rootsFor }) })
     this.client = new FileMountClient(this.context, mount)
     this.client.subscribe(change => this.#changes.push(change))
   }
@@ -42,6 +40,10 @@ export class MountBench implements AsyncDisposable {
     rootsFor: MountOptions['rootsFor'] = 'trust-domain',
   ): Promise<MountBench> {
     return new MountBench(await FakeCA.create({ clock: new FakeClock() }), roots, rootsFor)
+  }
+
+  get folder(): string {
+    return this.#folder.path
   }
 
   folderOf(name: string): string {
@@ -94,7 +96,7 @@ export class MountBench implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.client[Symbol.asyncDispose]()
     this.ca[Symbol.dispose]()
-    rmSync(this.folder, { recursive: true })
+    this.#folder[Symbol.dispose]()
     if (this.clock.deadlines().length > 0) throw new Error('something still waits by the clock')
   }
 }

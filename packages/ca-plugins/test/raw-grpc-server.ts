@@ -1,5 +1,4 @@
 /** An HTTP/2 server without gRPC under it, so that a test decides each frame of an answer. */
-import { once } from 'node:events'
 import {
   createServer,
   type Http2Server,
@@ -8,7 +7,7 @@ import {
   type ServerHttp2Stream,
   type Settings,
 } from 'node:http2'
-import type { AddressInfo } from 'node:net'
+import { listening, portOf } from '@livery/test-support'
 
 export type StreamHandler = (stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void
 
@@ -30,12 +29,12 @@ export class RawGrpcServer implements AsyncDisposable {
   /** On 127.0.0.1 without TLS. */
   static async start(handle: StreamHandler, settings: Settings = {}): Promise<RawGrpcServer> {
     const server = new RawGrpcServer(handle, settings)
-    await once(server.#server.listen(0, '127.0.0.1'), 'listening')
+    await listening(server.#server)
     return server
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port
+    return portOf(this.#server)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

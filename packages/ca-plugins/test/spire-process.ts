@@ -6,7 +6,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { freePort } from './free-port.ts'
+import { freePort } from '@livery/test-support'
 
 /** A folder with `spire-server` and `spire-agent`. */
 const PROGRAMS = process.env['LIVERY_SPIRE']

@@ -3,12 +3,11 @@ import 'reflect-metadata'
 import { spawn } from 'node:child_process'
 import { KeyObject, webcrypto } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { freePort, listening, portOf, TemporaryFolder } from '@livery/test-support'
 import {
   BasicConstraintsExtension,
   KeyUsageFlags,
@@ -17,7 +16,6 @@ import {
   X509CertificateGenerator,
 } from '@peculiar/x509'
 import type { JWK } from 'jose'
-import { freePort } from './free-port.ts'
 
 const BINARY = process.env['LIVERY_STEP_CA']
 
@@ -28,10 +26,10 @@ export const noStepCa =
     : false
 
 /** The identity as the only name: no common name, which the default template copies it to. */
-export const SPIFFE_TEMPLATE =
+const SPIFFE_TEMPLATE =
   '{"sans": {{ toJson .SANs }}, "keyUsage": ["digitalSignature"], "extKeyUsage": ["serverAuth", "clientAuth"]}'
 
-export interface StepCaServerOptions {
+interface StepCaServerOptions {
   /** JWK provisioners by name. */
   readonly keys?: Readonly<Record<string, JWK>>
   /** An OIDC provisioner: it takes the identity from the CSR. */
@@ -56,9 +54,8 @@ export interface StepCaServer extends AsyncDisposable {
 
 export async function startStepCaServer(options: StepCaServerOptions): Promise<StepCaServer> {
   if (noStepCa !== false || BINARY === undefined) throw new Error(String(noStepCa))
-  const folder = await mkdtemp(join(tmpdir(), 'livery-step-ca-'))
   const stack = new AsyncDisposableStack()
-  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  const folder = stack.use(new TemporaryFolder()).path
   const { root, intermediate, intermediateKey } = await createAuthority()
   const rootPem = `${root.toString('pem')}\n`
   const rootFile = join(folder, 'root.pem')
@@ -150,8 +147,8 @@ async function startIssuer(stack: AsyncDisposableStack, key: JWK | undefined): P
     response.setHeader('content-type', 'application/json')
     response.end(JSON.stringify(request.url === '/jwks' ? keys : { issuer: address, jwks_uri: `${address}/jwks` }))
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  await listening(server)
+  const address = `http://127.0.0.1:${portOf(server)}`
   stack.defer(async () => {
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))

@@ -42,7 +42,7 @@ const REFUSALS: Refusals = {
 }
 
 /** The key that the server checks tokens with; its private half is for the plugin. */
-export interface ProvisionerPair {
+interface ProvisionerPair {
   readonly privateJwk: JWK
   readonly publicJwk: JWK
 }
@@ -76,7 +76,7 @@ export async function encrypted(jwk: JWK, password: string, form: 'compact' | 'j
       )
 }
 
-export interface StepCaOptions extends JsonStandInOptions {
+interface StepCaOptions extends JsonStandInOptions {
   /** Checks one-time tokens of this provisioner; without it, tokens are for `ca` to check. */
   readonly provisioner?: JWK
 }

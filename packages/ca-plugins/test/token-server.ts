@@ -1,8 +1,9 @@
 /** Stand-ins for services that give tokens over HTTP, which check what they get; and tokens for them. */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import type { TestContext } from 'node:test'
+import { listening, portOf } from '@livery/test-support'
 
-export interface TokenRequest {
+interface TokenRequest {
   readonly method: string
   readonly url: URL
   readonly headers: IncomingMessage['headers']
@@ -16,7 +17,7 @@ export type TokenAnswer =
   /** The connection is reset. */
   | 'reset'
 
-export interface TokenServer {
+interface TokenServer {
   readonly address: string
   readonly requests: readonly TokenRequest[]
   /** Its answer from now on. */
@@ -39,10 +40,9 @@ export async function startTokenServer(
     else if (answered !== 'hang') response.writeHead(answered.status ?? 200, answered.headers).end(answered.body)
     for (const resolve of waiting.splice(0)) resolve(request)
   })
-  await new Promise<void>(resolve => http.listen(0, '127.0.0.1', resolve))
+  await listening(http)
   t.after(() => close(http))
-  const bound = http.address()
-  const address = `http://127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
+  const address = `http://127.0.0.1:${portOf(http)}`
   const nextRequest = () => new Promise<TokenRequest>(resolve => waiting.push(resolve))
   const server: TokenServer = { address, requests, answer, nextRequest }
   return server

@@ -1,16 +1,14 @@
 /** A real Vault or OpenBao as a process (in memory), where `LIVERY_VAULT` names its binary: `vault` or `bao`. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { SystemClock } from '@livery/core'
+import { freePort, listening, portOf, TemporaryFolder } from '@livery/test-support'
 import { SignJWT } from 'jose'
 import { CertificateAuthority } from '../src/plugins/embedded/index.ts'
-import { freePort } from './free-port.ts'
 import { provisionerPair } from './step-ca-stand-in.ts'
 
 const BINARY = process.env['LIVERY_VAULT']
@@ -33,7 +31,7 @@ export interface VaultServer extends AsyncDisposable {
   signer(role: string, ttl: string): Promise<string>
 }
 
-export interface VaultReply {
+interface VaultReply {
   readonly data?: Readonly<Record<string, string>>
   readonly auth?: { readonly client_token: string }
 }
@@ -42,8 +40,7 @@ export interface VaultReply {
 export async function startVaultServer(): Promise<VaultServer> {
   if (BINARY === undefined) throw new Error(String(noVault))
   const stack = new AsyncDisposableStack()
-  const folder = await mkdtemp(join(tmpdir(), 'livery-vault-'))
-  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  const folder = stack.use(new TemporaryFolder()).path
   const { config, port, rootPem } = await writeConfiguration(folder)
   const plain = await freePort()
   const args = ['server', '-dev', `-dev-root-token-id=${ROOT_TOKEN}`, `-dev-listen-address=127.0.0.1:${plain}`]
@@ -122,7 +119,7 @@ async function started(child: ReturnType<typeof spawn>): Promise<void> {
   await ready.promise
 }
 
-export interface KubernetesAuth extends AsyncDisposable {
+interface KubernetesAuth extends AsyncDisposable {
   /** A token of the service account `agent` in the namespace `livery`. */
   readonly jwt: string
 }
@@ -148,13 +145,13 @@ export async function enableKubernetes(server: VaultServer, ttl: string): Promis
     response.statusCode = 201
     response.end(JSON.stringify({ kind: 'TokenReview', apiVersion: 'authentication.k8s.io/v1', status }))
   })
-  await once(api.listen(0, '127.0.0.1'), 'listening')
+  await listening(api)
   await using stack = new AsyncDisposableStack()
   stack.defer(async () => {
     api.closeAllConnections()
     await new Promise(resolve => api.close(resolve))
   })
-  const { port } = api.address() as AddressInfo
+  const port = portOf(api)
   await server.call('POST', 'sys/auth/kubernetes', { type: 'kubernetes' })
   await server.call('POST', 'auth/kubernetes/config', {
     kubernetes_host: `http://127.0.0.1:${port}`,

@@ -25,7 +25,7 @@ const REFUSALS: Refusals = {
   unavailable: [503, 'Vault is sealed'],
 }
 
-export interface KubernetesAuth {
+interface KubernetesAuth {
   /** The service account tokens that may log in. */
   readonly jwts: Set<string>
   readonly leaseSeconds: number
@@ -45,7 +45,7 @@ interface Lease {
   readonly endsAt: number
 }
 
-export interface VaultStandIn {
+interface VaultStandIn {
   readonly server: JsonCaServer
   /** By token; a deleted one is revoked. */
   readonly leases: Map<string, Lease>

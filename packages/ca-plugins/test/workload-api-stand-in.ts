@@ -5,9 +5,9 @@ import type { FakeCA } from '../src/conformance/kit/fake-ca.ts'
 import { X509BundlesResponse, X509SVIDResponse } from '../src/gen/spiffe/workload/workload.ts'
 import { GrpcListener } from '../src/testing/grpc-listener.ts'
 
-export type WorkloadMethod = 'FetchX509SVID' | 'FetchX509Bundles'
+type WorkloadMethod = 'FetchX509SVID' | 'FetchX509Bundles'
 
-export interface GivenSvid {
+interface GivenSvid {
   readonly identity: string
   /** PEM. */
   readonly chain: readonly string[]

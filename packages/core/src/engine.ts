@@ -10,14 +10,15 @@ import type { Policy } from './decide/turn.ts'
 import { nextWake } from './decide/wake.ts'
 import { type FetchOptions, fetch } from './fetch/fetch.ts'
 import { restore } from './fetch/restore.ts'
-import type { SecretItem } from './identity/secret-item.ts'
-import { type Listener, notify, type Subscribers, Subscription } from './identity/subscribers.ts'
+import type { CARootList } from './listing/ca-root-list.ts'
+import type { SecretItem } from './secrets/secret-item.ts'
+import { type Listener, notify, type Subscribers, Subscription } from './secrets/subscribers.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import { type Identity, type Request, usable } from './state/identity.ts'
-import type { Issued } from './state/issued.ts'
 import type { State } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { after, sleep } from './time/deadline.ts'
+import type { BundleListeners } from './trust/bundle-listeners.ts'
 
 /** Leaves do not wait longer for the CA's list after a jump of the clock: it may be away, and their certificates have ended. */
 const ROOTS_WITHIN_MS = 2_000
@@ -28,6 +29,8 @@ export interface EngineOptions {
   readonly state: State
   readonly policy: Policy
   readonly fetching: FetchOptions
+  readonly rootList: CARootList
+  readonly listeners: BundleListeners
   readonly store: Store | undefined
   /** Those who watch an identity: the engine adds and notifies them. */
   readonly subscribers: Subscribers<SpiffeId>
@@ -39,7 +42,7 @@ export class Engine implements AsyncDisposable {
   readonly #options: EngineOptions
   readonly #clock: Clock
   readonly #events: Event[] = []
-  readonly #actions: Action[] = []
+  #actions: Action[] = []
   #isDeciding = false
   #isPerforming = false
   #timer: { readonly at: number; readonly end: Disposable } | undefined
@@ -63,7 +66,11 @@ export class Engine implements AsyncDisposable {
     if (this.#isPerforming) return
     this.#isPerforming = true
     try {
-      for (let action = this.#actions.shift(); action; action = this.#actions.shift()) this.#perform(action)
+      while (this.#actions.length > 0) {
+        const actions = this.#actions
+        this.#actions = []
+        for (const action of actions) this.#perform(action)
+      }
     } finally {
       this.#isPerforming = false
     }
@@ -109,14 +116,15 @@ export class Engine implements AsyncDisposable {
     this.#isDeciding = true
     try {
       for (let event = this.#events.shift(); event; event = this.#events.shift())
-        this.#actions.push(...decide(this.state, event, this.#clock.now(), this.#options.policy))
+        for (const action of decide(this.state, event, this.#clock.now(), this.#options.policy))
+          this.#actions.push(action)
     } finally {
       this.#isDeciding = false
     }
   }
 
   #perform(action: Action): void {
-    const { fetching, store, subscribers, report } = this.#options
+    const { fetching, store, listeners, subscribers, report } = this.#options
     switch (action.kind) {
       case 'fetch':
         void this.#track(this.#fetch(action.request))
@@ -136,8 +144,11 @@ export class Engine implements AsyncDisposable {
       case 'withdraw':
         notify(subscribers.get(action.id), undefined)
         break
-      case 'release':
-        this.#release(action.issued)
+      case 'publish':
+        listeners.notify(action.bundle)
+        break
+      case 'storeRoots':
+        store?.putRoots(action.bundle.stored())
         break
       case 'wipe':
         action.key.wipe()
@@ -148,7 +159,6 @@ export class Engine implements AsyncDisposable {
       case 'forget':
         fetching.pending.drop(action.id)
         if (!this.#closed.signal.aborted) store?.forget(action.id)
-        if (!action.isHeld) fetching.trust.forgetOwn(action.id)
         break
       case 'clearStore':
         store?.forgetUntaken()
@@ -182,14 +192,14 @@ export class Engine implements AsyncDisposable {
   }
 
   async #restore(identity: Identity, from: 'store' | 'bootstrap'): Promise<void> {
-    const { fetching, store } = this.#options
-    const found = store && (await restore({ ...fetching, store }, identity.id, from))
+    const { fetching, store, rootList } = this.#options
+    const found = store && (await restore({ ...fetching, store, firstAsked: rootList.firstAsked }, identity.id, from))
     this.dispatch({ kind: 'restored', identity, from, found })
   }
 
   async #askRoots({ isChanged, jump }: Extract<Action, { kind: 'askRoots' }>): Promise<void> {
-    const { trust } = this.#options.fetching
-    const asked = isChanged ? trust.refreshAgain() : trust.refresh()
+    const { rootList } = this.#options
+    const asked = isChanged ? rootList.refreshAgain() : rootList.refresh()
     if (jump === undefined) return await asked
     await Promise.race([asked, sleep(this.#clock, ROOTS_WITHIN_MS, this.#closed.signal).catch(() => {})])
     if (!this.#closed.signal.aborted) this.dispatch({ kind: 'rootsAsked', jump })
@@ -204,19 +214,13 @@ export class Engine implements AsyncDisposable {
     }
   }
 
-  #release({ secret, bundle, root }: Issued): void {
-    secret.wipe()
-    bundle.unlease(root.fingerprint)
-    this.#options.fetching.trust.schedulePrune(bundle)
-  }
-
   /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
   #store(identity: Identity): void {
-    const { store, fetching } = this.#options
+    const { store } = this.#options
     const { current } = identity
     if (!store || !current || current.source === 'store' || current.source === 'bootstrap') return
     const { secret, source, receivedAt, phase } = current
-    const roots = fetching.trust.bundles
+    const roots = this.state.bundles
       .own(identity.id)
       ?.anchors()
       .map(({ pem }) => pem)

@@ -86,20 +86,13 @@ export {
   UntrustedPathError,
 } from './files/trusted-path.ts'
 export { type LookReason, WatchedFiles, type WatchedFilesOptions } from './files/watched-files.ts'
-export {
-  FAILURE_CODES,
-  type FailureCode,
-  IDENTITY_STATES,
-  type IdentityEntry,
-  type IdentityState,
-} from './identity/identity-entry.ts'
-export type { Receipts, StreamReceipts } from './identity/receipts.ts'
-export type { SecretItem } from './identity/secret-item.ts'
-export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } from './identity/secret-item.ts'
-export type { FileSecretName, SecretName, Watch } from './identity/watch.ts'
 export type { BundleEntry } from './secret-manager.ts'
 export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
+export type { Receipts, StreamReceipts } from './secrets/receipts.ts'
+export type { SecretItem } from './secrets/secret-item.ts'
+export { ALL_BUNDLES, AllBundlesSecret, CertificateSecret, TrustBundleSecret } from './secrets/secret-item.ts'
+export type { FileSecretName, SecretName, Watch } from './secrets/watch.ts'
 export type { SpiffeId } from './spiffe/spiffe-id.ts'
 export { isSpiffeId, parseSpiffeId, spiffeIdProblem, trustDomainOf, trustDomainProblem } from './spiffe/spiffe-id.ts'
 export {
@@ -108,6 +101,13 @@ export {
   type SpiffePattern,
   spiffePatternProblem,
 } from './spiffe/spiffe-pattern.ts'
+export {
+  FAILURE_CODES,
+  type FailureCode,
+  IDENTITY_STATES,
+  type IdentityEntry,
+  type IdentityState,
+} from './state/entry.ts'
 export { PAUSE_REASONS, type PauseReason, type ScheduleStatus } from './state/schedule-status.ts'
 export type { IdleAction } from './state/unused.ts'
 export type { FileStoreOptions } from './store/file-store.ts'
@@ -129,7 +129,7 @@ export type {
   RootStatus,
   RotationPhase,
   RotationStatus,
-} from './trust/rotation-control.ts'
+} from './trust/rotation-status.ts'
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle, type SpiffeBundle } from './trust/spiffe-bundle.ts'
 export { TrustFile, type TrustFileOptions } from './trust/trust-file.ts'

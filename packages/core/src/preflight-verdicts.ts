@@ -4,21 +4,21 @@ import { CAError } from './contract/ca-client.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe/spiffe-id.ts'
 import type { Issued } from './state/issued.ts'
 import type { Clock } from './time/clock.ts'
-import type { TrustStore } from './trust/trust-store.ts'
+import type { BundleTable } from './trust/bundle-table.ts'
 import { type CertificateVerifier, faultOf } from './x509/ca-answer-verifier.ts'
 import { splitCertificates } from './x509/pem.ts'
 
 export class PreflightVerdicts {
   readonly #verifier: CertificateVerifier
-  readonly #trust: TrustStore
+  readonly #bundles: BundleTable
   readonly #clock: Clock
   /** Thousands of certificates are of one kind, and are asked about in one moment. */
   readonly #verdicts = new Map<string, string | undefined>()
   #judgedAt = Number.NaN
 
-  constructor(verifier: CertificateVerifier, trust: TrustStore, clock: Clock) {
+  constructor(verifier: CertificateVerifier, bundles: BundleTable, clock: Clock) {
     this.#verifier = verifier
-    this.#trust = trust
+    this.#bundles = bundles
     this.#clock = clock
   }
 
@@ -27,8 +27,7 @@ export class PreflightVerdicts {
     const now = this.#clock.now()
     if (this.#judgedAt !== now) this.#verdicts.clear()
     this.#judgedAt = now
-    const { bundles } = this.#trust
-    const roots = bundles.current(trustDomainOf(id), bundles.own(id) && id)
+    const roots = this.#bundles.current(trustDomainOf(id), id)
     const key = `${roots?.version} ${issued.kind}`
     if (!this.#verdicts.has(key)) this.#verdicts.set(key, this.#judge(issued, id, now))
     return this.#verdicts.get(key)
@@ -36,7 +35,7 @@ export class PreflightVerdicts {
 
   #judge({ secret, clientRefusal }: Issued, id: SpiffeId, now: number): string | undefined {
     const chain = splitCertificates(secret.certificateChain.toString('latin1'))
-    const anchors = this.#trust.anchorsFor({ identity: id, roots: [] }).map(({ certificate }) => certificate)
+    const anchors = this.#bundles.anchorsFor({ identity: id, roots: [] }).map(({ certificate }) => certificate)
     try {
       return secret.privateKey.open(
         privateKeyPem =>

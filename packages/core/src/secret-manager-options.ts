@@ -109,7 +109,7 @@ export const DEFAULT_OPTIONS = {
 
 /** The options with every default filled in. */
 export interface SecretManagerSettings {
-  readonly fetching: Omit<FetchOptions, 'trust'>
+  readonly fetching: Omit<FetchOptions, 'reader' | 'bundles' | 'rootList'>
   readonly ttlSeconds: number
   readonly random: () => number
   readonly rotation: {

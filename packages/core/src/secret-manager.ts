@@ -4,27 +4,44 @@ import { Events } from './contract/events.ts'
 import type { RootSource } from './contract/root-source.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 import type { PendingRequests } from './contract/store.ts'
-import type { TrustAnchor } from './contract/trust-anchor.ts'
+import type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
+import type { Event } from './decide/event.ts'
 import { phaseOf } from './decide/renewal-time.ts'
 import { Engine } from './engine.ts'
 import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
-import type { IdentityEntry } from './identity/identity-entry.ts'
-import type { Receipts } from './identity/receipts.ts'
-import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './identity/secret-item.ts'
-import type { Listener, Subscribers } from './identity/subscribers.ts'
-import { NameWatch, type SecretName, type Watch, type Watchable } from './identity/watch.ts'
+import { CARootList } from './listing/ca-root-list.ts'
+import { ConfiguredRoots } from './listing/configured-roots.ts'
+import { CrlSources } from './listing/crl-sources.ts'
+import { FederatedRoots } from './listing/federated-roots.ts'
 import { PreflightVerdicts } from './preflight-verdicts.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
+import type { Receipts } from './secrets/receipts.ts'
+import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './secrets/secret-item.ts'
+import type { Listener, Subscribers } from './secrets/subscribers.ts'
+import { NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
+import type { IdentityEntry } from './state/entry.ts'
 import { toEntry } from './state/entry.ts'
 import type { Identity } from './state/identity.ts'
 import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
 import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
-import type { RootAction, RootActionResult, RotationStatus } from './trust/rotation-control.ts'
-import { TrustStore } from './trust/trust-store.ts'
+import { BundleListeners } from './trust/bundle-listeners.ts'
+import { BundleReceipts } from './trust/bundle-receipts.ts'
+import { BundleTable } from './trust/bundle-table.ts'
+import { RevocationTable } from './trust/revocation.ts'
+import { RootReader } from './trust/root-reader.ts'
+import {
+  dropRefusal,
+  findRoot,
+  type RootAction,
+  type RootActionResult,
+  type RotationStatus,
+  rotationsOf,
+  statusOf,
+} from './trust/rotation-status.ts'
 
 /** The bundle of a trust domain, or the roots that count for one identity only. */
 export interface BundleEntry {
@@ -44,9 +61,17 @@ export class SecretManager implements AsyncDisposable {
   readonly events: Events<SecretReport>
   /** The secrets that are asked for by the names of files. */
   readonly files: FileSecrets | undefined
+  /** Where a server reports what its live streams were sent, and how they answered. */
+  readonly receipts: Receipts
   readonly #clock: Clock
   readonly #engine: Engine
-  readonly #trust: TrustStore
+  readonly #listeners: BundleListeners
+  readonly #configured: ConfiguredRoots
+  readonly #federated: FederatedRoots
+  readonly #rootList: CARootList
+  readonly #crlSources: CrlSources
+  /** Of the operator. */
+  #rootSources: readonly RootSource[] = []
   readonly #pending: PendingRequests
   readonly #changes: (Disposable | undefined)[]
   readonly #watchable: Watchable = {
@@ -60,31 +85,42 @@ export class SecretManager implements AsyncDisposable {
     const { clock, timeoutMs, pending, verifier } = fetching
     const { ca, store, trustDomain } = options
     const report = (name: string, event: SecretEvent) => this.events.emit({ name, time: clock.now(), event })
+    const dispatch = (event: Event) => this.#engine.dispatch(event)
     this.trustDomain = trustDomain
     this.events = options.events ?? new Events()
     this.files = options.files
     this.#clock = clock
     this.#pending = pending
     store?.failures.subscribe(({ name, failure }) => report(name, failure))
-    this.#trust = new TrustStore({
+    const crls = new RevocationTable()
+    const bundles = new BundleTable({ ...rotation, trustDomain, listsOf: each => crls.of(each) })
+    const reader = new RootReader(verifier)
+    const receipts = new BundleReceipts(name => bundles.isAnnouncing(name), dispatch)
+    const parts = { clock, reader, record: report }
+    this.receipts = receipts
+    this.#listeners = new BundleListeners(bundles)
+    this.#configured = new ConfiguredRoots({
+      ...parts,
+      onChange: (domain, roots) => dispatch({ kind: 'rootsConfigured', trustDomain: domain, roots }),
+    })
+    this.#federated = new FederatedRoots(trustDomain)
+    this.#rootList = new CARootList({
+      ...parts,
       ca,
-      verifier,
-      revokesMissingRoots: options.revokesMissingRoots ?? false,
-      clock,
       random,
       trustDomain,
-      settleMs: rotation.settleMs,
-      ownSettleMs: rotation.ownSettleMs,
       pollMs: rootsPollMs,
-      ackWaitMs: rotation.ackWaitMs,
-      overlapMs: rotation.overlapMs,
       timeoutMs,
       retry,
-      rootSources: options.rootSources ?? [],
-      crlSources: options.crlSources ?? [],
-      store,
+      onListed: read => dispatch({ kind: 'rootsListed', read }),
+      onFederated: async federated => {
+        if (this.#federated.take(federated)) await this.useRootSources(this.#rootSources)
+      },
+    })
+    this.#crlSources = new CrlSources({
+      clock,
       record: report,
-      dispatch: event => this.#engine.dispatch(event),
+      read: (domain, lists, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls: lists, source }),
     })
     const subscribers: Subscribers<SpiffeId> = new Map()
     // By then configured identities are held, and those in use on demand were requested.
@@ -93,11 +129,14 @@ export class SecretManager implements AsyncDisposable {
       : Number.POSITIVE_INFINITY
     // Nodes that hold the same identities, each started at its own time, renew them at different ones.
     const phaseOffset = random()
-    const preflight = new PreflightVerdicts(verifier, this.#trust, clock)
+    const preflight = new PreflightVerdicts(verifier, bundles, clock)
     this.#engine = new Engine({
       state: newState({
         watched: subscribers,
-        trust: this.#trust,
+        trustDomain,
+        bundles,
+        crls,
+        receipts,
         pending,
         stored: store,
         clearStoreAt,
@@ -108,18 +147,21 @@ export class SecretManager implements AsyncDisposable {
       policy: {
         ...retention,
         rotation,
+        revokesMissingRoots: options.revokesMissingRoots ?? false,
         retry,
         concurrency,
         random,
         phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
         refusalOf: (issued, id) => preflight.refusalOf(issued, id),
       },
-      fetching: { ...fetching, trust: this.#trust },
+      fetching: { ...fetching, reader, bundles, rootList: this.#rootList },
+      rootList: this.#rootList,
+      listeners: this.#listeners,
       store,
       subscribers,
       report,
     })
-    this.#trust.start()
+    this.#start(options, reader)
     this.#changes = [
       clock.onJump?.(jump => this.#engine.dispatch({ kind: 'clockJumped', jump })),
       ca.subscribe?.(change => this.#engine.dispatch({ kind: 'caChanged', change })),
@@ -175,14 +217,14 @@ export class SecretManager implements AsyncDisposable {
     if (name.kind === 'identity') return this.#identities.has(name.identity)
     if (name.kind === 'all-bundles') return true
     if (name.kind !== 'bundle') return this.files?.holds(formatFileName(name)) ?? false
-    return name.trustDomain === this.trustDomain || this.#trust.knows(name.trustDomain)
+    return this.#knowsDomain(name.trustDomain)
   }
 
   /** Whether something is held under a name: the SPIFFE ID of an identity or of a trust domain, or files. */
   holds(name: string): boolean {
     if (this.#identities.has(name)) return true
     if (this.files?.holds(name) || name === ALL_BUNDLES) return true
-    return name === `spiffe://${this.trustDomain}` || this.#trust.knows(name.slice('spiffe://'.length))
+    return this.#knowsDomain(name.slice('spiffe://'.length))
   }
 
   /**
@@ -190,32 +232,34 @@ export class SecretManager implements AsyncDisposable {
    * known by then are trusted.
    */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
-    return this.#trust.useRootSources(sources)
+    this.#rootSources = sources
+    return this.#configured.use([...sources, ...this.#federated.sources])
   }
 
   /** Replaces the revocation lists; a trust domain without a source has none. */
   useCrlSources(sources: readonly RootSource[]): void {
-    this.#trust.useCrlSources(sources)
+    this.#crlSources.use(sources)
   }
 
   /** The trust domains of which roots are held or waited for, its own first. */
   trustDomains(): Iterable<string> {
-    return this.#trust.trustDomains()
+    return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#configured.trustDomains()])
   }
 
   /** The root rotations of all trust domains. */
   rotations(): readonly RotationStatus[] {
-    return this.#trust.control.status()
+    return rotationsOf(this.#bundles, this.#clock.now())
   }
 
   /** Holds, resumes or drops a root, as an operator wishes; the first digits of its fingerprint are enough. */
   changeRoot(action: RootAction, fingerprint: string): RootActionResult {
-    return this.#trust.control.change(action, fingerprint)
-  }
-
-  /** Where a server reports what its live streams were sent, and how they answered. */
-  get receipts(): Receipts {
-    return this.#trust.receipts
+    const found = findRoot(this.#bundles, fingerprint)
+    if (typeof found === 'string') return { refused: found }
+    const { bundle, root } = found
+    const refused = action === 'drop' ? dropRefusal(bundle, root.anchor.fingerprint) : undefined
+    if (refused !== undefined) return { refused }
+    this.#engine.dispatch({ kind: 'rootChanged', bundle, fingerprint: root.anchor.fingerprint, action })
+    return { done: statusOf(bundle, root, this.#clock.now()) }
   }
 
   identities(): Iterable<SpiffeId> {
@@ -224,8 +268,8 @@ export class SecretManager implements AsyncDisposable {
 
   /** The newest version that may be used now, or `undefined` while there is none. */
   current(name: SecretName): SecretItem | undefined {
-    if (name.kind === 'bundle') return this.#trust.bundles.current(name.trustDomain, name.identity)
-    if (name.kind === 'all-bundles') return this.#trust.bundles.all(name.identity)
+    if (name.kind === 'bundle') return this.#bundles.current(name.trustDomain, name.identity)
+    if (name.kind === 'all-bundles') return this.#bundles.all(name.identity)
     if (name.kind === 'identity') return this.#engine.current(name.identity)
     return this.files?.current(name)
   }
@@ -275,7 +319,7 @@ export class SecretManager implements AsyncDisposable {
 
   /** The bundles of trust domains, then those of identities that have roots of their own. */
   bundles(): readonly BundleEntry[] {
-    return this.#trust.bundles.values().flatMap(bundle => {
+    return this.#bundles.values().flatMap(bundle => {
       const { trustDomain, secret, owner } = bundle
       return secret ? [{ trustDomain, secret, roots: bundle.anchors(), ...(owner && { identity: owner }) }] : []
     })
@@ -286,8 +330,26 @@ export class SecretManager implements AsyncDisposable {
     for (const change of this.#changes) change?.[Symbol.dispose]()
     this.#pending[Symbol.dispose]()
     const closing = this.#engine[Symbol.asyncDispose]()
-    this.#trust[Symbol.dispose]()
+    for (const part of [this.#rootList, this.#configured, this.#crlSources, this.#listeners]) part[Symbol.dispose]()
     await closing
+  }
+
+  /** Takes up the stored roots and those that the operator lists, then asks the CA. */
+  #start({ ca, store, rootSources = [], crlSources = [] }: SecretManagerOptions, reader: RootReader): void {
+    this.useCrlSources(crlSources)
+    // No list will ever give up what another CA had listed.
+    const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
+    if (roots) this.#engine.dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })
+    this.#rootList.start(rootSources.length === 0 ? Promise.resolve() : this.useRootSources(rootSources))
+  }
+
+  get #bundles(): BundleTable {
+    return this.#engine.state.bundles
+  }
+
+  #knowsDomain(trustDomain: string): boolean {
+    const isHeld = trustDomain === this.trustDomain || this.#bundles.get(trustDomain) !== undefined
+    return isHeld || this.#configured.has(trustDomain)
   }
 
   /** By name: one that is no identity is in it as little as one that is not held. */
@@ -300,9 +362,13 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#trust.bundles.subscribe(name.trustDomain, name.identity, listener)
-    if (name.kind === 'all-bundles') return this.#trust.bundles.subscribeAll(name.identity, listener)
+    if (name.kind === 'bundle') return this.#listeners.add(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#listeners.addForAll(name.identity, listener)
     if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
+}
+
+function withoutList(root: StoredRoot): StoredRoot {
+  return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root
 }

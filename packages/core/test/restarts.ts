@@ -1,7 +1,7 @@
 /** Processes that come one after the other, with one store, one CA and one clock. */
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { TemporaryFolder } from '@livery/test-support'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
 import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
 import { FileStore } from '../src/store/file-store.ts'
@@ -18,18 +18,21 @@ export interface Run extends AsyncDisposable {
 export class Restarts implements AsyncDisposable {
   readonly clock: FakeClock
   readonly ca: TestCA
-  /** Holds `store`, and `bootstrap` if a test makes it. */
-  readonly path: string
+  readonly #folder = new TemporaryFolder()
 
-  private constructor(clock: FakeClock, ca: TestCA, path: string) {
+  private constructor(clock: FakeClock, ca: TestCA) {
     this.clock = clock
     this.ca = ca
-    this.path = path
   }
 
   static async create(): Promise<Restarts> {
     const clock = new FakeClock()
-    return new Restarts(clock, await TestCA.create(clock), await mkdtemp(join(tmpdir(), 'livery-store-')))
+    return new Restarts(clock, await TestCA.create(clock))
+  }
+
+  /** Holds `store`, and `bootstrap` if a test makes it. */
+  get path(): string {
+    return this.#folder.path
   }
 
   get directory(): string {
@@ -77,6 +80,6 @@ export class Restarts implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await rm(this.path, { recursive: true, force: true })
+    this.#folder[Symbol.dispose]()
   }
 }

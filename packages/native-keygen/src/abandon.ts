@@ -1,7 +1,7 @@
 /** Promises that nobody waits for any longer. */
 
 /** Callbacks for work that was given up. */
-export interface Abandoned<T> {
+interface Abandoned<T> {
   /** Called at once on abort: asks the work to stop early. */
   readonly stop?: () => void
   /** Called with a result that came after the abort. */

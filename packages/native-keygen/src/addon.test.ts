@@ -1,18 +1,12 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { ABI, findAddon } from './addon.ts'
 
 const PLATFORM = process.platform === 'linux' ? `linux-${process.arch}-gnu` : `${process.platform}-${process.arch}`
-
-async function emptyFolder(context: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
-  context.after(() => rm(folder, { recursive: true }))
-  return folder
-}
 
 /** The optional package of this platform, with JavaScript in place of a binary. */
 async function installPlatformPackage(folder: string, source: string): Promise<void> {
@@ -29,32 +23,31 @@ function reasonIn(folder: string): string {
 }
 
 test('without any addon the reason names what was looked for and how to get it', async context => {
-  const reason = reasonIn(await emptyFolder(context))
+  const reason = reasonIn(temporaryFolder(context))
   assert.ok(reason.includes(`./livery-native-keygen.${PLATFORM}.node is absent`), reason)
   assert.ok(reason.includes(`@livery/native-keygen-${PLATFORM} is absent`), reason)
   assert.match(reason, /npm run native/)
 })
 
 test('a build that does not load is a reason, and no crash', async context => {
-  const folder = await emptyFolder(context)
+  const folder = temporaryFolder(context)
   await writeFile(join(folder, `livery-native-keygen.${PLATFORM}.node`), 'not a library')
   assert.match(reasonIn(folder), /\.node does not load: Error/)
 })
 
 test('the package of the platform is taken where there is no local build', async context => {
-  const folder = await emptyFolder(context)
+  const folder = temporaryFolder(context)
   await installPlatformPackage(folder, `exports.ABI = ${ABI}; exports.peerCredentials = () => 'peerCredentials'`)
   const { addon } = findAddon(folder)
   assert.equal(String(addon?.peerCredentials), "() => 'peerCredentials'")
 })
 
 test('an addon with another ABI number, or with none, is refused with both numbers and the remedy', async context => {
-  const folder = await emptyFolder(context)
   for (const [source, found] of [
     [`exports.ABI = ${ABI + 1}; exports.JobQueue = class {}`, `has ABI ${ABI + 1}`],
     ['exports.JobQueue = class {}', 'has no ABI number'],
   ] as const) {
-    const home = await mkdtemp(join(folder, 'home-'))
+    const home = temporaryFolder(context)
     await installPlatformPackage(home, source)
     const reason = reasonIn(home)
     assert.ok(reason.includes(`${found} where this version needs ABI ${ABI}`), reason)
@@ -71,7 +64,7 @@ test('the ABI number belongs to the interface that the addon exports', async () 
 })
 
 test('a package whose own dependency is missing is not called absent', async context => {
-  const folder = await emptyFolder(context)
+  const folder = temporaryFolder(context)
   await installPlatformPackage(folder, 'require("./binary.node")')
   assert.match(reasonIn(folder), /does not load: Error: Cannot find module '\.\/binary\.node'/)
 })

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 /** The exports of `rust/bridge.rs` and the other bridges. */
 export type Addon = typeof import('./gen/binding.ts')
 
-export type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
+type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
 /** The number of the addon's interface: `rust/abi.rs` has the same, and both are raised when an export changes. */
 export const ABI = 7

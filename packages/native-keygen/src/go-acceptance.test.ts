@@ -1,12 +1,12 @@
 /** Istio and most CAs parse CSRs with Go's crypto/x509, so Go has the last word on ours. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import type { KeyType } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { without } from '../test/without-program.ts'
 import { createKeyGenerator } from './create-key-generator.ts'
 
@@ -42,8 +42,7 @@ const ALGORITHMS: readonly (readonly [KeyType, string])[] = [
 ]
 
 test('Go accepts the CSRs of both generators', { skip: without('go') }, async context => {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-go-'))
-  context.after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder(context)
   await writeFile(join(folder, 'go.mod'), 'module csr\n\ngo 1.21\n')
   await writeFile(join(folder, 'main.go'), PROGRAM)
   const files: string[] = []

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict'
 import { execFile, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, open, readFile, rm } from 'node:fs/promises'
+import { open, readFile } from 'node:fs/promises'
 import { connect, createServer, type Server, Socket } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { lookup } from './addon.ts'
 import { acceptWaiting, disableCoreDumps, readPeerCgroups, readPeerCredentials } from './kernel.ts'
 
@@ -33,16 +33,12 @@ function read(fd: number) {
 }
 
 test('the peer of a UNIX socket is the process that connected', { skip }, async context => {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
-  const server = createServer()
-  const path = join(folder, 'a.sock')
-  server.listen(path)
-  await once(server, 'listening')
+  const path = join(temporaryFolder(context), 'a.sock')
+  const server = await listening(createServer(), path)
   const client = spawn(process.execPath, ['-e', 'require("node:net").connect(process.argv[1])', path])
-  context.after(async () => {
+  context.after(() => {
     client.kill()
     server.close()
-    await rm(folder, { recursive: true })
   })
   const accepted: readonly unknown[] = await once(server, 'connection')
   const socket = accepted[0]
@@ -56,8 +52,7 @@ test('the peer of a UNIX socket is the process that connected', { skip }, async 
 })
 
 test('a TCP socket has no peer credentials', { skip }, async () => {
-  await using server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  await using server = await listening(createServer())
   assert.throws(() => read(descriptorOf(server)), { code: 'ENOTCONN', message: /Cannot read the peer/ })
 })
 
@@ -75,11 +70,8 @@ test('a number that is not a descriptor is a TypeError, and not descriptor 0', {
 
 test('connections that wait are accepted together, and no more than asked for', { skip }, async context => {
   assert.ok(acceptWaiting)
-  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
-  const server = createServer()
-  const path = join(folder, 'a.sock')
-  server.listen(path)
-  await once(server, 'listening')
+  const path = join(temporaryFolder(context), 'a.sock')
+  const server = await listening(createServer(), path)
   const clients = Array.from({ length: 5 }, (_, index) => connect(path).end(`${index}`))
   const listener = descriptorOf(server)
   // Nothing is awaited before: libuv itself accepts none of them.
@@ -90,10 +82,9 @@ test('connections that wait are accepted together, and no more than asked for', 
   )
   assert.deepEqual(acceptWaiting(listener, 9), { descriptors: [] })
   const sockets = accepted.flatMap(({ descriptors }) => descriptors).map(fd => new Socket({ fd }))
-  context.after(async () => {
+  context.after(() => {
     for (const socket of [...clients, ...sockets]) socket.destroy()
     server.close()
-    await rm(folder, { recursive: true })
   })
   assert.deepEqual(await Promise.all(sockets.map(text)), ['0', '1', '2', '3', '4'])
 })
@@ -107,8 +98,7 @@ test('nothing is accepted from what does not listen', { skip }, async () => {
 test('a want of file descriptors is reported with its code, and the connection waits until there is one', {
   skip,
 }, async context => {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
-  context.after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder(context)
   const script = `import { acceptWaiting } from ${JSON.stringify(new URL('./kernel.ts', import.meta.url))}
     import { closeSync, openSync } from 'node:fs'
     import { connect, createServer } from 'node:net'
@@ -173,17 +163,13 @@ test('a descriptor without a peer has no control groups', { skip }, async () => 
 
 /** What a server in a process of its own, started by `prefix`, finds about this process. */
 async function groupsOfPeer(context: TestContext, prefix: readonly string[]): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
-  const path = join(folder, 'a.sock')
+  const path = join(temporaryFolder(context), 'a.sock')
   const node = [process.execPath, '--conditions=@livery/source', '--input-type=module', '-e', PRINT_PEER_CGROUPS, path]
   const [command = '', ...args] = [...prefix, ...node]
   const server = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] })
-  context.after(async () => {
-    server.kill()
-    await rm(folder, { recursive: true })
-  })
-  const [listening] = await once(server.stdout, 'data')
-  assert.equal(String(listening), 'listening\n')
+  context.after(() => server.kill())
+  const [started] = await once(server.stdout, 'data')
+  assert.equal(String(started), 'listening\n')
   const output = text(server.stdout)
   const client = connect(path)
   client.on('error', () => {})

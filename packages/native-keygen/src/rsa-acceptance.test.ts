@@ -1,11 +1,12 @@
 /** Hundreds of RSA keys of each kind, checked by libraries that share no code with the one that made them. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { availableParallelism, tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
+import { temporaryFolder } from '@livery/test-support'
 import { without } from '../test/without-program.ts'
 import { lookup } from './addon.ts'
 import { createKeyGenerator } from './create-key-generator.ts'
@@ -85,7 +86,7 @@ for (const rsaKeys of RSA_KEYS) {
     skip: skip || without('go'),
   }, async context => {
     const files = await keyFiles(context, rsaKeys, count)
-    const program = await emptyFolder(context)
+    const program = temporaryFolder(context)
     await writeFile(join(program, 'go.mod'), 'module keys\n\ngo 1.21\n')
     await writeFile(join(program, 'main.go'), GO_PROGRAM)
     const env = { ...process.env, GOTOOLCHAIN: 'local', GOPROXY: 'off', GOFLAGS: '', GOWORK: 'off' }
@@ -99,14 +100,8 @@ function skipReason(rsaKeys: RsaKeys): string | false {
   return lookup.addon.rsaMethods().includes(rsaKeys) ? false : `this CPU cannot run ${rsaKeys}`
 }
 
-async function emptyFolder(context: TestContext): Promise<string> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-rsa-'))
-  context.after(() => rm(folder, { recursive: true }))
-  return folder
-}
-
 async function keyFiles(context: TestContext, rsaKeys: RsaKeys, count: number): Promise<readonly string[]> {
-  const folder = await emptyFolder(context)
+  const folder = temporaryFolder(context)
   const { generator } = createKeyGenerator({ rsaKeys })
   const request = { type: 'rsa-2048', identity: 'spiffe://cluster.local/ns/default/sa/web' } as const
   const keys = await generator.generateBatch(Array.from({ length: count }, () => request))

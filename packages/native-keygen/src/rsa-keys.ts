@@ -2,7 +2,7 @@
 import type { Addon } from './addon.ts'
 import { RSA_KEYS, type RsaKeys } from './defaults.ts'
 
-export interface RsaKeysChoice {
+interface RsaKeysChoice {
   readonly method: RsaKeys
   /** Why `method` is not the one that was asked for. Absent if it is. */
   readonly reason?: string

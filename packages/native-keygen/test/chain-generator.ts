@@ -20,7 +20,7 @@ export interface GeneratedChain {
   readonly privateKey: KeyObject | undefined
 }
 /** mulberry32 (public domain). */
-export function seeded(seed: number): Draw {
+function seeded(seed: number): Draw {
   let state = seed
   return below => {
     state = (state + 0x6d2b79f5) | 0

@@ -10,7 +10,7 @@ interface Element {
   length: 'shortest' | 'padded' | 'indefinite'
 }
 
-export interface Mutation {
+interface Mutation {
   readonly kind: (typeof KINDS)[number]
   /** Which element or byte, modulo their number. */
   readonly at: number

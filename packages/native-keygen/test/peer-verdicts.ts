@@ -1,12 +1,12 @@
 /** The verdicts of Go's crypto/x509, OpenSSL and Envoy on chains: the other ends of the connections that the chains are for. */
 import { execFile, spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { derToPem } from '@livery/core'
+import { TemporaryFolder } from '@livery/test-support'
 
 export interface Question {
   /** DER, leaf first. */
@@ -38,17 +38,14 @@ export async function askOpenSsl(
   questions: readonly Question[],
   ...flags: readonly string[]
 ): Promise<readonly string[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-openssl-'))
-  try {
-    const answers: string[] = []
-    for (let first = 0; first < questions.length; first += AT_ONCE) {
-      const some = questions.slice(first, first + AT_ONCE)
-      answers.push(...(await Promise.all(some.map((question, index) => askOpenSslOne(folder, index, question, flags)))))
-    }
-    return answers
-  } finally {
-    await rm(folder, { recursive: true })
+  using folder = new TemporaryFolder()
+  const answers: string[] = []
+  for (let first = 0; first < questions.length; first += AT_ONCE) {
+    const some = questions.slice(first, first + AT_ONCE)
+    const asked = some.map((question, index) => askOpenSslOne(folder.path, index, question, flags))
+    answers.push(...(await Promise.all(asked)))
   }
+  return answers
 }
 
 const AT_ONCE = 4
@@ -110,7 +107,7 @@ export const noEnvoy = existsSync(ENVOY)
   : 'no Envoy: the test set-up could not fetch it (npm run envoy says why)'
 
 /** The secrets of one TLS context: PEM. */
-export interface EnvoySecrets {
+interface EnvoySecrets {
   readonly roots: readonly string[]
   /** Its own certificate. */
   readonly pair?: { readonly chain: string; readonly key: string }
@@ -118,13 +115,13 @@ export interface EnvoySecrets {
 
 /** The places of the secrets that Envoy does not load, and why, up to `limit` of them. One process where it loads all. */
 export async function askEnvoy(all: readonly EnvoySecrets[], limit = 8): Promise<ReadonlyMap<number, string>> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-envoy-'))
+  using folder = new TemporaryFolder()
   const refused = new Map<number, string>()
   /** Halves what is refused until one is left. */
   const search = async (places: readonly number[]): Promise<void> => {
     if (refused.size >= limit || places.length === 0) return
     const reason = await validate(
-      folder,
+      folder.path,
       places.flatMap(place => all[place] ?? []),
     )
     if (reason === '') return
@@ -132,12 +129,8 @@ export async function askEnvoy(all: readonly EnvoySecrets[], limit = 8): Promise
     if (places.length === 1) for (const place of places) refused.set(place, reason)
     else for (const part of [places.slice(0, half), places.slice(half)]) await search(part)
   }
-  try {
-    await search([...all.keys()])
-    return refused
-  } finally {
-    await rm(folder, { recursive: true })
-  }
+  await search([...all.keys()])
+  return refused
 }
 
 /** Empty, or why Envoy refuses the configuration that has all of them. */

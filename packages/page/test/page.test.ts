@@ -3,8 +3,9 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import type { Locator } from 'playwright-core'
-import { LiveryProcess, makeDirectory } from '../../agent/test/livery-process.ts'
+import { LiveryProcess } from '../../agent/test/livery-process.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
@@ -159,15 +160,15 @@ test("a renewal by hand asks for the operator's token, says why it is not taken,
 
 test('where nobody is allowed to renew by hand, the page offers neither button nor command, and says what to configure', {
   skip,
-}, async () => {
-  await using directory = await makeDirectory()
+}, async t => {
+  const directory = temporaryFolder(t)
   const config = {
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ id: GOOD, socket: 'good.sock' }],
     admin: { address: '127.0.0.1:0' },
   }
-  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
-  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+  await writeFile(join(directory, 'livery.yaml'), JSON.stringify(config))
+  await using agent = new LiveryProcess(['run'], { cwd: directory })
   await using browser = await BrowserPage.open(await agent.admin())
   await browser.page.getByRole('row').filter({ hasText: GOOD }).click()
   const drawer = browser.page.getByRole('complementary')
@@ -191,6 +192,20 @@ test('the details of a name begin with its certificate, whether or not it fails'
     assert.ok((await drawer.textContent())?.startsWith(`${name}Certificate`))
   }
   assert.deepEqual(browser.faults, [])
+})
+
+test('the line of a life has the colour that the diagnosis gives, and the renewal where it is planned', {
+  skip,
+}, async () => {
+  await using node = await RefusingNode.start()
+  await node.refuse()
+  await using browser = await BrowserPage.open(node.admin)
+  const lineOf = (name: string) => browser.page.getByRole('row').filter({ hasText: name }).locator('.life')
+  await browser.page.getByRole('heading', { name: `${BAD} is not renewed` }).waitFor()
+  assert.equal(await lineOf(GOOD).getAttribute('class'), 'life life-good')
+  assert.equal(await lineOf(BAD).getAttribute('class'), 'life life-warning')
+  const planned = await lineOf(GOOD).locator('.life-renewal').getAttribute('style')
+  assert.match(planned ?? '', /^left: ?(?:39\.9|[45]\d|60)\b/)
 })
 
 test('what is shown without a connection is marked as old, and is current again after a restart of the agent', {

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { unlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { LiveryProcess, makeDirectory } from '../../agent/test/livery-process.ts'
+import { freePort, TemporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from '../../agent/test/livery-process.ts'
 import { writePluginModule } from '../../agent/test/plugin-module.ts'
-import { freePort } from '../../ca-plugins/test/free-port.ts'
 
 export const GOOD = 'spiffe://cluster.local/ns/default/sa/good'
 export const BAD = 'spiffe://cluster.local/ns/default/sa/bad'
@@ -28,13 +28,15 @@ export class RefusingNode implements AsyncDisposable {
 
   static async start(): Promise<RefusingNode> {
     const parts = new AsyncDisposableStack()
-    const { path: folder } = parts.use(await makeDirectory())
+    const { path: folder } = parts.use(new TemporaryFolder())
     const onIssue = `if (request.identity.endsWith('bad') && existsSync(folder + '/refused')) throw new CAError('denied', ${JSON.stringify(TEXT)})`
     await writePluginModule(folder, { onIssue })
     await writeFile(join(folder, 'admin.token'), TOKEN, { mode: 0o600 })
     const admin = `127.0.0.1:${await freePort()}`
     const config = {
       ca: { plugin: './acme.mjs' },
+      // The CA back-dates by two minutes: what is measured from notBefore shows.
+      ttl: '4m',
       identities: [GOOD, { id: BAD, socket: 'bad.sock' }],
       sockets: [{ path: 'sds.sock', allow: [GOOD] }],
       admin: { address: admin, tokenFile: 'admin.token' },

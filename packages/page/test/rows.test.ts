@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
-import { LiveryProcess, makeDirectory } from '../../agent/test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from '../../agent/test/livery-process.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
 
@@ -20,16 +21,16 @@ before(() => {
 test('10,000 rows are scrolled, searched and sorted with a few hundred elements, while their certificates come', {
   skip,
   timeout: 300_000,
-}, async () => {
-  await using directory = await makeDirectory()
+}, async t => {
+  const directory = temporaryFolder(t)
   const config = {
     ca: { plugin: 'embedded', directory: 'ca' },
     identities: [{ range: `spiffe://cluster.local/ns/load/sa/sa-{0..${COUNT - 1}}` }],
     sockets: [{ path: 'sds.sock', allow: ['spiffe://cluster.local/*'] }],
     admin: { address: '127.0.0.1:0' },
   }
-  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
-  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+  await writeFile(join(directory, 'livery.yaml'), JSON.stringify(config))
+  await using agent = new LiveryProcess(['run'], { cwd: directory })
   await using browser = await BrowserPage.open(await agent.admin())
   const { page } = browser
   const grid = page.getByRole('grid', { name: 'Identities' })

@@ -8,9 +8,10 @@ import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { Events, SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { MemorySource } from '../test/memory-source.ts'
 import { noPython, noSecondUser, readPeerCredentials, runPython } from '../test/processes.ts'
-import { API, isListening, startServer, temporaryDirectory, WEB } from '../test/running-server.ts'
+import { API, isListening, startServer, WEB } from '../test/running-server.ts'
 import { namesOf, SdsClient } from '../test/sds-client.ts'
 import type { SdsEvent } from './events/sds-event.ts'
 import { createSdsServer } from './sds-server.ts'
@@ -19,10 +20,10 @@ import { SdsServerError } from './socket/sds-server-error.ts'
 
 const UNAVAILABLE = 14
 
-test('several sockets serve what each of them allows', async () => {
-  await using directory = await temporaryDirectory()
+test('several sockets serve what each of them allows', async t => {
+  const directory = temporaryFolder(t)
   const source = await MemorySource.create(WEB, API)
-  const [web, api] = [join(directory.path, 'web.sock'), join(directory.path, 'api.sock')]
+  const [web, api] = [join(directory, 'web.sock'), join(directory, 'api.sock')]
   const sockets = [
     { path: web, identity: WEB },
     { path: api, identity: API },
@@ -48,16 +49,16 @@ for (const [what, config, message] of [
     /callers on .*sds\.sock.*native addon/,
   ],
 ] as const) {
-  test(`${what} is refused before anything is on the disk`, async () => {
-    await using directory = await temporaryDirectory()
+  test(`${what} is refused before anything is on the disk`, async t => {
+    const directory = temporaryFolder(t)
     const source = await MemorySource.create()
-    const sockets: SocketConfig[] = [{ path: join(directory.path, 'sds.sock'), ...config }]
+    const sockets: SocketConfig[] = [{ path: join(directory, 'sds.sock'), ...config }]
     await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), error => {
       assert.ok(error instanceof SdsServerError && error.code === 'invalid-config')
       assert.match(error.message, message)
       return true
     })
-    assert.deepEqual(await readdir(directory.path), [])
+    assert.deepEqual(await readdir(directory), [])
   })
 }
 
@@ -79,16 +80,16 @@ test('one path for two sockets, or one name for two meanings, is refused', async
     })
 })
 
-test('if one socket cannot be opened, none is left', async () => {
-  await using directory = await temporaryDirectory()
+test('if one socket cannot be opened, none is left', async t => {
+  const directory = temporaryFolder(t)
   const source = await MemorySource.create()
-  const sockets = [{ path: join(directory.path, 'good.sock') }, { path: join(directory.path, 'x'.repeat(120)) }]
+  const sockets = [{ path: join(directory, 'good.sock') }, { path: join(directory, 'x'.repeat(120)) }]
   await assert.rejects(createSdsServer({ sockets, source, clock: source.clock }), { code: 'path-too-long' })
-  assert.deepEqual(await readdir(directory.path), [])
+  assert.deepEqual(await readdir(directory), [])
 })
 
-test("core's SecretManager is a source: an identity is issued on demand, renewed, and recorded", async () => {
-  await using directory = await temporaryDirectory()
+test("core's SecretManager is a source: an identity is issued on demand, renewed, and recorded", async t => {
+  const directory = temporaryFolder(t)
   const clock = new FakeClock()
   await using ca = await TestCA.create(clock)
   await using manager = new SecretManager({
@@ -97,7 +98,7 @@ test("core's SecretManager is a source: an identity is issued on demand, renewed
     keyGenerator: new TestKeyGenerator(),
     trustDomain: 'cluster.local',
   })
-  const path = join(directory.path, 'sds.sock')
+  const path = join(directory, 'sds.sock')
   const sockets = [{ path, allow: ['spiffe://cluster.local/**'], onDemand: true }]
   const kinds = new Set<string>()
   manager.events.subscribe(({ event }) => void kinds.add(event.kind))

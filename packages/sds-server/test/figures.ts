@@ -10,10 +10,11 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Server, ServerCredentials, type ServerDuplexStream } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core'
+import { TemporaryFolder } from '@livery/test-support'
 import { createSdsServer } from '../src/sds-server.ts'
 import type { FiguresOrder, FiguresReport } from './figures-client.ts'
 import { MemorySource } from './memory-source.ts'
-import { temporaryDirectory, WEB } from './running-server.ts'
+import { WEB } from './running-server.ts'
 
 const PUSHES = 7
 const WARM_UP = 2
@@ -142,7 +143,7 @@ function percentile(values: number[], part: number): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length * part)] ?? Number.NaN
 }
 
-await using directory = await temporaryDirectory()
+using directory = new TemporaryFolder()
 const source = await MemorySource.create(WEB)
 using clock = new SystemClock()
 const [path, bare] = [join(directory.path, 's.sock'), join(directory.path, 'bare.sock')]

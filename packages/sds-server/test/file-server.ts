@@ -1,8 +1,6 @@
 /** A server of secrets in files: real files in a folder of its own, real certificates, and a stream that gets them. */
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import {
@@ -14,6 +12,7 @@ import {
   SystemClock,
 } from '@livery/core'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import type { Secret } from '../src/gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import type { SdsServerOptions } from '../src/sds-server.ts'
 import type { SocketConfig } from '../src/sds-socket.ts'
@@ -21,7 +20,7 @@ import { MemorySource } from './memory-source.ts'
 import { type RunningServer, startServer, WEB } from './running-server.ts'
 import { type SotwClientStream, secretsOf } from './sds-client.ts'
 
-export interface FileServer {
+interface FileServer {
   readonly server: RunningServer
   /** The only folder in which files may be named. */
   readonly folder: string
@@ -40,9 +39,7 @@ export async function startFileServer(
   serverOptions: Partial<SdsServerOptions> = {},
 ): Promise<FileServer> {
   const clock = options.clock ?? closedAfter(t, new SystemClock())
-  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-files-')))
-  t.after(() => rmSync(base, { recursive: true }))
-  const folder = join(base, 'certs')
+  const folder = join(temporaryFolder(t), 'certs')
   const events: SecretEvent[] = []
   const files = new FileSecrets({
     clock,

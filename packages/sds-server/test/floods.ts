@@ -15,7 +15,7 @@ import {
   uint32,
 } from './raw-http2.ts'
 
-export interface Flood {
+interface Flood {
   readonly name: string
   /** What one connection sends: its beginning, then the same again and again, about `bytes` in all. */
   connection(bytes: number): Buffer

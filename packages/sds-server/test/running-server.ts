@@ -1,8 +1,7 @@
 /** A server on sockets in a directory of its own, for one test. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Events, type SpiffeId } from '@livery/core'
+import { TemporaryFolder } from '@livery/test-support'
 import type { SdsEvent, StreamInfo } from '../src/events/sds-event.ts'
 import type { StreamReport } from '../src/protocol/discovery-protocol.ts'
 import type { SubscribedName } from '../src/protocol/subscriptions.ts'
@@ -43,7 +42,7 @@ export async function startServer(
   socket: Partial<SocketConfig> = {},
   options: Partial<SdsServerOptions> & { readonly source?: MemorySource } = {},
 ): Promise<RunningServer> {
-  const directory = await temporaryDirectory()
+  const directory = new TemporaryFolder()
   const path = join(directory.path, 'sds.sock')
   const source = options.source ?? (await MemorySource.create(WEB, API))
   const allow = socket.identity ? {} : { allow: ['spiffe://cluster.local/ns/default/sa/*'] }
@@ -96,7 +95,7 @@ export async function startServer(
       const closed = server.close()
       // The server's deadlines are on the fake clock.
       while (!(await Promise.race([closed.then(() => true), source.clock.advance(1_000).then(() => false)])));
-      await directory[Symbol.asyncDispose]()
+      directory[Symbol.dispose]()
     },
   }
 }
@@ -104,9 +103,4 @@ export async function startServer(
 /** Whether the socket at `path` can be connected to. */
 export function isListening(server: SdsServer, path: string): boolean {
   return server.sockets().some(socket => socket.path === path && socket.state === 'listening')
-}
-
-export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
-  const path = await mkdtemp(join(tmpdir(), 'sds-'))
-  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }

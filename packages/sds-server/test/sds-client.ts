@@ -95,7 +95,7 @@ export class SdsClient implements Disposable {
   }
 }
 
-export class ClientStream<Request, Response> extends ResponseStream<Response> {
+class ClientStream<Request, Response> extends ResponseStream<Response> {
   readonly #call: ClientDuplexStream<Request, Response>
 
   constructor(call: ClientDuplexStream<Request, Response>) {
@@ -132,7 +132,7 @@ export class SotwClientStream extends ClientStream<DiscoveryRequest, DiscoveryRe
   }
 }
 
-export class DeltaClientStream extends ClientStream<DeltaDiscoveryRequest, DeltaDiscoveryResponse> {
+class DeltaClientStream extends ClientStream<DeltaDiscoveryRequest, DeltaDiscoveryResponse> {
   subscribe(...resourceNamesSubscribe: string[]): void {
     this.send({ resourceNamesSubscribe })
   }

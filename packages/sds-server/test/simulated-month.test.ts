@@ -5,14 +5,13 @@
  * and had been for half a minute. Pairs in files need none of these. LIVERY_SEED chooses another course.
  */
 import assert from 'node:assert/strict'
-import { realpathSync } from 'node:fs'
 import { test } from 'node:test'
 import { isSpiffeId, SecretManager, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { parseAllow } from '../src/access/allow-rules.ts'
 import { Permission } from '../src/access/permission.ts'
 import { MessageComposer } from '../src/protocol/discovery-message.ts'
-import { temporaryDirectory } from './running-server.ts'
 import { FakeEnvoy } from './simulated-month/fake-envoy.ts'
 import { MountedPairs } from './simulated-month/mounted-pairs.ts'
 import { oneKey, QuickCA } from './simulated-month/quick-ca.ts'
@@ -232,8 +231,8 @@ test('in thirty days of sleeps, wrong clocks, outages, new roots, swapped files 
   timeout: 300_000,
 }, async t => {
   const seed = Number(process.env['LIVERY_SEED'] ?? 1)
-  await using folder = await temporaryDirectory()
-  await using month = new Month(seed, realpathSync(folder.path))
+  const folder = temporaryFolder(t)
+  await using month = new Month(seed, folder)
   const { random } = month
   await month.start()
   const between = (least: number, most: number) => Math.round((least + (most - least) * random()) / STEP) * STEP

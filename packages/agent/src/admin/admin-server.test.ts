@@ -10,9 +10,9 @@ import { test } from 'node:test'
 import { CAError, parseSpiffeId, SecretManager, scrub } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { temporaryFolder } from '@livery/test-support'
 import { ask } from '../../test/admin-socket.ts'
 import { adminSource } from '../../test/admin-source.ts'
-import { makeDirectory } from '../../test/livery-process.ts'
 import { memoryLog } from '../../test/memory-log.ts'
 import { formatLogLevels } from '../schema/log-level.ts'
 import type { HostPort } from '../schema/values.ts'
@@ -315,12 +315,12 @@ test('explain and a renewal offer the name that was probably meant', async () =>
 })
 
 test('explain says of the trust bundle that the CA has given no roots yet', async () => {
-  const failure = (at: number, message: string) => ({ lastFailure: { at, code: 'unauthenticated', message } })
-  const failures = [failure(1, 'older'), {}, failure(2, 'expired token'), failure(0, 'oldest')]
+  const lastFailure = { at: 2, code: 'unauthenticated', message: 'expired token' }
+  const failing = { identity: WEB, hold: 'pinned', state: 'failing', addedAt: 0, failingSince: 1, lastFailure }
   for (const [name, entries, says] of [
     ['ROOTCA', [], /It has reported no error/],
     ['spiffe://cluster.local', [], /It has reported no error/],
-    ['ROOTCA', failures, /Its last error, at 1970-01-01T00:00:00\.002Z \(unauthenticated\): expired token\n$/],
+    ['ROOTCA', [failing], /web has no certificate \(unauthenticated\): expired token\n$/],
   ] as const) {
     // Each search has a server to itself: what several may take together is bounded by the clock.
     await using bench = await Bench.create()
@@ -361,10 +361,9 @@ test('the log level of all scopes and of one can be read and changed, and nonsen
   assert.equal(bench.level, 'info,ca:trace')
 })
 
-test('a level that hides warnings needs the token, from a file that only the operator can read', async () => {
+test('a level that hides warnings needs the token, from a file that only the operator can read', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
-  const tokenFile = join(directory.path, 'admin.token')
+  const tokenFile = join(temporaryFolder(t), 'admin.token')
   const events: string[] = []
   const server = await bench.listen()
   bench.source.security = event => void events.push(`${event.kind} ${'to' in event ? event.to : ''}`)
@@ -396,9 +395,9 @@ test('a level that hides warnings needs the token, from a file that only the ope
   for (const open of ['warn', 'debug', 'trace', 'info']) assert.equal(await put(open), 200, open)
 })
 
-test('an identity is renewed by hand with the token only, and an unknown name is refused', async () => {
+test('an identity is renewed by hand with the token only, and an unknown name is refused', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   const events: string[] = []
   bench.source.security = ({ kind }) => void events.push(kind)
   const server = await bench.listen()
@@ -420,7 +419,7 @@ test('an identity is renewed by hand with the token only, and an unknown name is
     /Make admin\.address a UNIX socket and ask as root or the agent's user, or set admin\.tokenFile/,
   )
   assert.equal(scrub(refused.body.trim()), refused.body.trim(), 'the command line shows it whole')
-  bench.source.tokenFile = join(directory.path, 'admin.token')
+  bench.source.tokenFile = join(directory, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   assert.equal((await put(WEB, 'another-token-of-nobody')).status, 403)
   assert.equal(bench.ca.requests.length, before)
@@ -430,9 +429,9 @@ test('an identity is renewed by hand with the token only, and an unknown name is
   assert.deepEqual(events, ['renewal-refused', 'renewal-refused', 'renewal-requested'])
 })
 
-test('root rotations are shown to all; only the operator holds, resumes and drops a root', async () => {
+test('root rotations are shown to all; only the operator holds, resumes and drops a root', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   const events: string[] = []
   bench.source.security = ({ kind }) => void events.push(kind)
   const server = await bench.listen()
@@ -451,7 +450,7 @@ test('root rotations are shown to all; only the operator holds, resumes and drop
     refused.body,
     /^Not done: only the operator is allowed to, and .*To hold a root changes who is trusted\.\n$/,
   )
-  bench.source.tokenFile = join(directory.path, 'admin.token')
+  bench.source.tokenFile = join(directory, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   assert.equal((await put('hold', 'another-token-of-nobody')).status, 403)
   assert.equal((await status()).trustDomains[0]?.roots[0]?.phase, 'trusted')
@@ -643,8 +642,7 @@ async function exchange({ host, port }: HostPort, bytes: string): Promise<string
 test('on a UNIX socket of mode 0600 its owner may set every level, and the host is still checked', async t => {
   if (!readPeerCredentials) return t.skip('the addon, which reads who connects, is not built')
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
-  const path = join(directory.path, 'admin.sock')
+  const path = join(temporaryFolder(t), 'admin.sock')
   const options = { routes: 'admin', address: { path }, source: bench.source, readPeerCredentials } as const
   await using _server = await AdminServer.listen({ ...options, onError: error => bench.errors.push(error) })
   assert.equal(statSync(path).mode & 0o777, 0o600)
@@ -675,9 +673,9 @@ test('on a UNIX socket of mode 0600 its owner may set every level, and the host 
   assert.equal(refused, 403)
 })
 
-test('on a UNIX socket without the addon a refusal names the addon, and another user is to ask as the right one', async () => {
+test('on a UNIX socket without the addon a refusal names the addon, and another user is to ask as the right one', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   const bodyAt = async (path: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
     const onError = (error: unknown) => bench.errors.push(error)
     const options = { routes: 'admin', address: { path }, source: bench.source, readPeerCredentials, onError } as const
@@ -691,11 +689,11 @@ test('on a UNIX socket without the addon a refusal names the addon, and another 
     assert.equal(response.statusCode, 403)
     return await text(response)
   }
-  const without = await bodyAt(join(directory.path, 'a.sock'), undefined)
+  const without = await bodyAt(join(directory, 'a.sock'), undefined)
   assert.match(without, /callers of the UNIX socket cannot be identified without the native addon/)
   assert.match(without, /Install or build the addon \(npm run native\), or set admin\.tokenFile/)
   const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
-  const other = await bodyAt(join(directory.path, 'b.sock'), stranger)
+  const other = await bodyAt(join(directory, 'b.sock'), stranger)
   assert.match(other, /it came without the token\. Ask as root or the agent's user\./)
   for (const body of [without, other]) assert.doesNotMatch(body, /Make admin\.address/)
 })

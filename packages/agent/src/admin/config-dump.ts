@@ -76,7 +76,7 @@ export interface ConfigDump {
 }
 
 /** Where the dump is read from, while it is sent: an identity as it is when its turn comes. */
-export interface DumpSource {
+interface DumpSource {
   readonly version: string
   readonly clock: Clock
   schedule(): ScheduleStatus

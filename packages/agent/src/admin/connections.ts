@@ -156,7 +156,7 @@ export class AdminConnection {
   }
 }
 
-export interface ConnectionPoolOptions {
+interface ConnectionPoolOptions {
   readonly clock: Clock
   /** Called with each connection whose request's head is there. It answers, and calls `finish`. */
   onRequest(connection: AdminConnection): void

@@ -1,5 +1,6 @@
 /** The answer of `/explain`: what happened to a name, in plain words. */
 import { ALL_BUNDLES, type IdentityEntry } from '@livery/core'
+import { Diagnosis } from '../diagnosis/diagnosis.ts'
 import type { LedgerEvent } from '../observe/agent-event.ts'
 import { rowOf } from '../observe/event-table.ts'
 import { type StateName, stateName } from '../observe/identity-text.ts'
@@ -71,7 +72,7 @@ function bundleState(source: AdminSource, name: string): string | undefined {
 export function unknownName(source: AdminSource, name: string, searches: CpuShare): string {
   const { names, trustDomain } = source
   if (name === names.root || name === `spiffe://${trustDomain}`)
-    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${searches.use(() => lastErrorOfCA(source)) ?? ''}\n`
+    return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${searches.use(() => whyNoRoots(source)) ?? ''}\n`
   if (name === names.default) {
     return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }
@@ -79,15 +80,13 @@ export function unknownName(source: AdminSource, name: string, searches: CpuShar
   return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured.${similar} livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
 }
 
-/** Of the identity that failed last. */
-function lastErrorOfCA(source: AdminSource): string {
-  const failures = source
-    .entries()
-    .flatMap(({ lastFailure }) => (lastFailure && lastFailure.code !== 'revoked' ? [lastFailure] : []))
-  const [first, ...others] = failures
-  if (!first) return 'It has reported no error: livery certs shows what is asked of it.'
-  const { code, message, at } = others.reduce((last, each) => (each.at > last.at ? each : last), first)
-  return `Its last error, at ${new Date(at).toISOString()} (${code}): ${message}`
+function whyNoRoots(source: AdminSource): string {
+  const diagnosis = new Diagnosis(source)
+  for (const entry of source.entries()) diagnosis.look(entry)
+  const problem = diagnosis.serving().find(({ affected, code }) => affected.length > 0 || code === 'ca-down')
+  if (!problem) return 'It has reported no error: livery certs shows what is asked of it.'
+  const { what, reason } = problem
+  return `${what}${reason === '' ? '.' : `: ${reason}`}`
 }
 
 /** All that a caller of `/config_dump` sees, too. */

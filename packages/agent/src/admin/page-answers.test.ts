@@ -14,9 +14,9 @@ import { fileURLToPath } from 'node:url'
 import { CAError, type IdentityEntry, parseSpiffeId, SecretManager } from '@livery/core'
 import { FakeClock, privateKeyOf, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { readPeerCredentials } from '@livery/native-keygen'
+import { temporaryFolder } from '@livery/test-support'
 import { ask, getRequest, openSocket } from '../../test/admin-socket.ts'
 import { adminSource, failingEntry as failing } from '../../test/admin-source.ts'
-import { makeDirectory } from '../../test/livery-process.ts'
 import { PageEvents } from '../../test/page-events.ts'
 import type { PageState, PageToken } from '../page/state.ts'
 import type { HostPort } from '../schema/values.ts'
@@ -246,10 +246,10 @@ test('nothing is looked at before a page listens, and when the last one has left
   assert.equal(await idle(), 0)
 })
 
-test('the state is one answer with everything, and neither it nor an event holds a key or a token', async () => {
+test('the state is one answer with everything, and neither it nor an event holds a key or a token', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
-  bench.source.tokenFile = join(directory.path, 'admin.token')
+  const directory = temporaryFolder(t)
+  bench.source.tokenFile = join(directory, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   await bench.hold(WEB)
   const page = await bench.follow()
@@ -420,9 +420,9 @@ test('a browser changes something only with the token of the page; a command nee
   assert.equal(await put({ 'sec-fetch-mode': 'cors' }), 200)
 })
 
-test('the token is for the page alone, and renews nothing without the token of the operator', async () => {
+test('the token is for the page alone, and renews nothing without the token of the operator', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   await bench.hold(WEB)
   await bench.clock.advance(2_000)
   for (const headers of [
@@ -434,7 +434,7 @@ test('the token is for the page alone, and renews nothing without the token of t
     assert.equal((await ask(bench.server, '/page/token', { headers })).status, 403, JSON.stringify(headers))
   const { token, operator, tokenFile } = await bench.token()
   assert.deepEqual({ operator, tokenFile }, { operator: false, tokenFile: false })
-  bench.source.tokenFile = join(directory.path, 'admin.token')
+  bench.source.tokenFile = join(directory, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
   assert.equal((await bench.token()).tokenFile, true)
   const renew = async (authorization?: string) => {
@@ -449,12 +449,12 @@ test('the token is for the page alone, and renews nothing without the token of t
   assert.equal(bench.ca.requests.length, before + 1)
 })
 
-test('how to let an operator in is said only where every caller is refused', async () => {
+test('how to let an operator in is said only where every caller is refused', async t => {
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   assert.match((await bench.token()).remedy ?? '', /^Make admin\.address a UNIX socket .* or set admin\.tokenFile/)
   const remedyAt = async (name: string, readPeerCredentials: AdminServerOptions['readPeerCredentials']) => {
-    const address = { path: join(directory.path, name) }
+    const address = { path: join(directory, name) }
     const onError = (error: unknown): void => void bench.errors.push(error)
     const options = { routes: 'admin', address, source: bench.source, readPeerCredentials, onError } as const
     await using _server = await AdminServer.listen(options)
@@ -466,7 +466,7 @@ test('how to let an operator in is said only where every caller is refused', asy
   const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
   assert.equal(await remedyAt('a.sock', stranger), undefined)
   assert.match((await remedyAt('b.sock', undefined)) ?? '', /^Install or build the addon .* or set admin\.tokenFile/)
-  bench.source.tokenFile = join(directory.path, 'admin.token')
+  bench.source.tokenFile = join(directory, 'admin.token')
   assert.equal((await bench.token()).remedy, undefined)
   assert.equal(await remedyAt('c.sock', undefined), undefined)
 })
@@ -474,10 +474,10 @@ test('how to let an operator in is said only where every caller is refused', asy
 test('on a UNIX socket the page is the same, and its owner is the operator without a token', async t => {
   if (!readPeerCredentials) return t.skip('the addon, which reads who connects, is not built')
   await using bench = await Bench.create()
-  await using directory = await makeDirectory()
+  const directory = temporaryFolder(t)
   await bench.hold(WEB)
   await bench.clock.advance(2_000)
-  const path = join(directory.path, 'admin.sock')
+  const path = join(directory, 'admin.sock')
   const onError = (error: unknown): void => void bench.errors.push(error)
   await using _server = await AdminServer.listen({
     routes: 'admin',

@@ -24,7 +24,7 @@ const PAGE_HEADERS = {
   'cross-origin-resource-policy': 'same-origin',
 } as const
 
-export interface PageAnswersSource extends PageSource {
+interface PageAnswersSource extends PageSource {
   readonly tokenFile?: string | undefined
 }
 

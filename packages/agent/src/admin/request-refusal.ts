@@ -10,7 +10,7 @@ const MAX_HEADERS = 100
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '[::1]'])
 
 /** `host`: the address that is listened on, `undefined` for a UNIX socket. */
-export interface Listener {
+interface Listener {
   readonly routes: 'admin' | 'health'
   readonly host: string | undefined
   /** By which its own page shows that a request is its own. */

@@ -49,7 +49,7 @@ export interface StreamList {
   readonly callers: readonly ListedCaller[]
 }
 
-export interface StreamListOptions {
+interface StreamListOptions {
   /** Milliseconds since the epoch. */
   readonly now: number
   /** Only the streams that have this name. */

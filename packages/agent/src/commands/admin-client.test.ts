@@ -1,10 +1,10 @@
 /** The commands against programs at the admin address that answer wrongly: late, cut off, without end, in other types. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { createServer, type RequestListener } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
+import { listening, portOf } from '@livery/test-support'
 import { openAuthority } from '../../../ca-plugins/test/google-ca-setup.ts'
 import { livery } from '../../test/livery-process.ts'
 import { runCommandLine } from '../cli.ts'
@@ -15,15 +15,12 @@ const NOW = '2026-01-01T00:00:00.000Z'
 
 /** A program that gives these answers, and its address. */
 async function answering(t: TestContext, listener: RequestListener): Promise<string> {
-  const server = createServer(listener).listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const server = await listening(createServer(listener))
   t.after(() => {
     server.closeAllConnections()
     server.close()
   })
-  const address = server.address()
-  assert.ok(typeof address === 'object' && address)
-  return `127.0.0.1:${address.port}`
+  return `127.0.0.1:${portOf(server)}`
 }
 
 async function run(...args: readonly string[]): Promise<{ code: number; out: string; err: string }> {

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { LiveryProcess, makeDirectory } from '../../test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { LiveryProcess } from '../../test/livery-process.ts'
 import { runInProcess } from '../../test/run-in-process.ts'
 import type { ListedRoot } from './ca-root-socket.ts'
 
@@ -33,46 +34,46 @@ async function bundleOf(directory: string): Promise<number> {
   return text.split('BEGIN CERTIFICATE').length - 1
 }
 
-test('a root is added, signs, and the old one goes; the bundle of the CA follows', async () => {
-  await using directory = await makeDirectory()
-  await using ca = await startCA(directory.path)
-  const [old] = await rootsAfter(directory.path)
+test('a root is added, signs, and the old one goes; the bundle of the CA follows', async t => {
+  const directory = temporaryFolder(t)
+  await using ca = await startCA(directory)
+  const [old] = await rootsAfter(directory)
   assert.ok(old?.signing)
 
-  const added = await rootsAfter(directory.path, 'add')
+  const added = await rootsAfter(directory, 'add')
   assert.deepEqual(
     added.map(({ signing }) => signing),
     [true, false],
   )
-  assert.equal(await bundleOf(directory.path), 2)
+  assert.equal(await bundleOf(directory), 2)
 
   const id = added[1]?.id ?? ''
-  const switched = await rootsAfter(directory.path, 'switch', id.slice(0, 8))
+  const switched = await rootsAfter(directory, 'switch', id.slice(0, 8))
   assert.deepEqual(
     switched.map(({ signing }) => signing),
     [false, true],
   )
   assert.deepEqual(
-    (await rootsAfter(directory.path, 'remove', old.id)).map(root => root.id),
+    (await rootsAfter(directory, 'remove', old.id)).map(root => root.id),
     [id],
   )
-  assert.equal(await bundleOf(directory.path), 1)
-  const { stdout } = await caRoot(directory.path)
+  assert.equal(await bundleOf(directory), 1)
+  const { stdout } = await caRoot(directory)
   assert.match(stdout, new RegExp(`^${id} {2}signs {4}until 20\\d\\d-[^ ]+Z\n$`))
   assert.match(ca.stderr, /"msg":"a root was added: no certificate is under it yet"/)
 })
 
-test('only the owner of the CA reaches its socket', async () => {
-  await using directory = await makeDirectory()
-  await using _ca = await startCA(directory.path)
-  const { mode } = await stat(join(directory.path, 'ca/roots.sock'))
+test('only the owner of the CA reaches its socket', async t => {
+  const directory = temporaryFolder(t)
+  await using _ca = await startCA(directory)
+  const { mode } = await stat(join(directory, 'ca/roots.sock'))
   assert.equal(mode & 0o777, 0o600)
 })
 
-test('a root that signs stays, and a fingerprint that names none or is too short is refused with those there are', async () => {
-  await using directory = await makeDirectory()
-  await using _ca = await startCA(directory.path)
-  const [root] = await rootsAfter(directory.path)
+test('a root that signs stays, and a fingerprint that names none or is too short is refused with those there are', async t => {
+  const directory = temporaryFolder(t)
+  await using _ca = await startCA(directory)
+  const [root] = await rootsAfter(directory)
   assert.ok(root)
   const cases: readonly [readonly string[], number, RegExp][] = [
     [['remove', root.id], 1, /new certificates are signed under it\. Switch to another root first\./],
@@ -82,16 +83,15 @@ test('a root that signs stays, and a fingerprint that names none or is too short
     [['drop'], 2, /unknown command|too many arguments/],
   ]
   for (const [args, expected, message] of cases) {
-    const { code, stdout, stderr } = await caRoot(directory.path, ...args)
+    const { code, stdout, stderr } = await caRoot(directory, ...args)
     assert.deepEqual([code, stdout], [expected, ''], stderr)
     assert.match(stderr, message)
   }
-  assert.deepEqual(await rootsAfter(directory.path), [root])
+  assert.deepEqual(await rootsAfter(directory), [root])
 })
 
-test('where no CA runs the command says how to start it', async () => {
-  await using directory = await makeDirectory()
-  const { code, stderr } = await caRoot(directory.path, 'add')
+test('where no CA runs the command says how to start it', async t => {
+  const { code, stderr } = await caRoot(temporaryFolder(t), 'add')
   assert.equal(code, 1)
   assert.match(
     stderr,
@@ -99,9 +99,9 @@ test('where no CA runs the command says how to start it', async () => {
   )
 })
 
-test('a second CA in the same folder serves, and says that its roots cannot be reached', async () => {
-  await using directory = await makeDirectory()
-  await using _first = await startCA(directory.path)
-  await using second = await startCA(directory.path)
+test('a second CA in the same folder serves, and says that its roots cannot be reached', async t => {
+  const directory = temporaryFolder(t)
+  await using _first = await startCA(directory)
+  await using second = await startCA(directory)
   assert.match(second.stderr, /\\"livery ca root\\" cannot reach this CA\. .*roots\.sock/)
 })

@@ -4,11 +4,11 @@ import { spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeIssuer } from '@livery/core/testing'
-import { LiveryProcess, livery, makeDirectory } from '../../test/livery-process.ts'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
+import { LiveryProcess, livery } from '../../test/livery-process.ts'
 import { runInProcess } from '../../test/run-in-process.ts'
 import { certificateText } from './certificate-text.ts'
 
@@ -34,9 +34,8 @@ const FILES = [
 /** Runs `livery certs` against an answer of `/config_dump`. */
 async function certs(certificates: readonly object[], ...args: readonly string[]) {
   const body = JSON.stringify({ certificates, files: certificates.length > 0 ? FILES : [] })
-  const server = createServer((_, response) => response.end(body)).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const admin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const server = await listening(createServer((_, response) => response.end(body)))
+  const admin = `127.0.0.1:${portOf(server)}`
   try {
     return await runInProcess(['certs', ...args, '--admin', admin], '/')
   } finally {
@@ -142,9 +141,8 @@ drain: 100ms
 identities: [{ id: ${ID}/web, socket: web.sock }]
 `
 
-test('a running agent: --text has what openssl reads of the certificate, never a key, and --watch ends with Ctrl-C', async () => {
-  await using directory = await makeDirectory()
-  const cwd = directory.path
+test('a running agent: --text has what openssl reads of the certificate, never a key, and --watch ends with Ctrl-C', async t => {
+  const cwd = temporaryFolder(t)
   await writeFile(join(cwd, 'livery.yaml'), CONFIG)
   await using agent = new LiveryProcess(['run'], { cwd })
   const admin = ['--admin', await agent.admin()]

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import { test } from 'node:test'
+import { listening, portOf } from '@livery/test-support'
 import { runCommandLine } from '../cli.ts'
 import { certificateTable } from './certificate-table.ts'
 
@@ -64,9 +65,8 @@ async function ask(
   const server = createServer((_, response) =>
     response.writeHead(answer.status, { 'content-type': answer.type }).end(answer.body),
   )
-  await new Promise<void>(listening => server.listen(0, '127.0.0.1', listening))
-  const bound = server.address()
-  const port = typeof bound === 'object' && bound ? bound.port : 0
+  await listening(server)
+  const port = portOf(server)
   const printed = { out: '', err: '' }
   const terminal = {
     environment: {},

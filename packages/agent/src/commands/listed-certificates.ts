@@ -11,7 +11,7 @@ export interface ListedIdentity extends Omit<DumpedIdentity, 'problem'> {
 }
 
 /** A secret in files, with the reason of its state in a separate field. */
-export interface ListedFileSecret extends DumpedFileSecret {
+interface ListedFileSecret extends DumpedFileSecret {
   readonly reason?: string
 }
 

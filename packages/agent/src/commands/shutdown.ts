@@ -10,13 +10,13 @@ const FAULT_CLOSE_MS = 2_000
 const START_END_MS = 2_000
 
 /** Why serving ended. */
-export type Ending =
+type Ending =
   | { readonly kind: 'signal'; readonly signal: NodeJS.Signals }
   | { readonly kind: 'fault' }
   | { readonly kind: Succession }
 
 /** Parts that serve. They may end because of another process that serves in their place. */
-export interface Served extends AsyncDisposable {
+interface Served extends AsyncDisposable {
   readonly succession?: Promise<Succession>
 }
 

@@ -1,9 +1,9 @@
 /** The list of tokens as a file that changes. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { TokenGrantsFile } from './token-grants.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -12,8 +12,7 @@ const web = { token: 'hush-web', identity: WEB }
 const api = { token: 'hush-api', identity: API, impersonates: [WEB] }
 
 async function makeFile(t: TestContext, ...grants: readonly object[]) {
-  const directory = await mkdtemp(join(tmpdir(), 'livery-grants-'))
-  t.after(() => rm(directory, { recursive: true }))
+  const directory = temporaryFolder(t)
   const path = join(directory, 'tokens.yaml')
   const write = (text: string) => writeFile(path, text, { mode: 0o600 })
   await write(JSON.stringify(grants))

@@ -3,32 +3,24 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { loadIsolatedCAPlugin } from '../plugin/isolated-plugin.ts'
 import { ConfigError } from '../schema/config-error.ts'
 import { faultText } from '../schema/fault.ts'
 import { loadConfig } from './load.ts'
 
-async function makeFolder(t: TestContext): Promise<string> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  return directory.path
-}
-
 /** Resolves `once` when the statement `report` of a plugin has run: its process has no other way to say so before it hangs. */
 async function serveCalls(t: TestContext) {
-  const server = createServer((_, response) => void response.end())
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const server = await listening(createServer((_, response) => void response.end()))
   t.after(() => {
     server.closeAllConnections()
     server.close()
   })
-  const { port } = server.address() as AddressInfo
+  const port = portOf(server)
   return { once: once(server, 'request'), report: `await fetch('http://127.0.0.1:${port}')` }
 }
 
@@ -64,7 +56,7 @@ const BUILT_IN: readonly (readonly [ca: string, at: string])[] = [
 ]
 for (const [ca, at] of BUILT_IN)
   test(`refused: ${ca.replace('\n', '')}`, async t => {
-    const [found = '', ...others] = await refusals(await makeFolder(t), ca)
+    const [found = '', ...others] = await refusals(temporaryFolder(t), ca)
     assert.deepEqual([found.split(':')[0], others], [`2 ca.${at}`, []])
     assert.doesNotMatch(found, /s3cret/)
   })
@@ -75,13 +67,13 @@ test('each CA of a list is checked by its own plugin, and refused at its own pla
     headers: { te: x } }, { plugin: embedded }, { plugin: step-ca, address: "https://ca",
     passwordFile: /p }]`
   assert.deepEqual(
-    (await refusals(await makeFolder(t), ca)).map(text => text.split(':')[0]),
+    (await refusals(temporaryFolder(t), ca)).map(text => text.split(':')[0]),
     ['3 ca.cas[0].headers', '4 ca.cas[2].passwordFile'],
   )
 })
 
 test('of a key that is left out, the line is that of the section', async t => {
-  const [found] = await refusals(await makeFolder(t), 'plugin: google-ca,\n tokenFile: t')
+  const [found] = await refusals(temporaryFolder(t), 'plugin: google-ca,\n tokenFile: t')
   assert.match(found ?? '', /^1 ca\.pool: /)
 })
 
@@ -89,7 +81,7 @@ const ACME = `needs: ['tls', 'credentials'],
   options: { low: { type: 'duration', default: '1s', description: '' }, high: { type: 'duration', description: '' } },`
 
 test('a module is asked in its process, with what it gets and which keys of the agent stand beside', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   const says = `throw new TypeError(JSON.stringify([config, [...siblings]]))`
   await writePluginModule(folder, { fields: `${ACME} check(config, siblings) { ${says} },` })
   const [all, none] = [
@@ -123,14 +115,14 @@ const DOES: readonly (readonly [what: string, does: string, says: readonly strin
 ]
 for (const [what, does, says] of DOES)
   test(`the check of a module that ${what}`, async t => {
-    const folder = await makeFolder(t)
+    const folder = temporaryFolder(t)
     const onLoad = `import { OptionError } from '@livery/core'`
     await writePluginModule(folder, { onLoad, fields: `${ACME} check() { ${does} },` })
     assert.deepEqual(await refusals(folder, 'plugin: ./acme.mjs,\n low: 2s'), says)
   })
 
 test('the check of a module that never ends is given up, and its process with it', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   const called = await serveCalls(t)
   const module = await writePluginModule(folder, { fields: `async check() { ${called.report}; for (;;); },` })
   const clock = new FakeClock()
@@ -147,7 +139,7 @@ test('the check of a module that never ends is given up, and its process with it
 
 for (const what of ['check', 'loading'])
   test(`the ${what} of a module is given up with the configuration that it is loaded for, and its process with it`, async t => {
-    const folder = await makeFolder(t)
+    const folder = temporaryFolder(t)
     const called = await serveCalls(t)
     const hangs = `${called.report}; for (;;);`
     const options = what === 'check' ? { fields: `async check() { ${hangs} },` } : { onLoad: hangs }
@@ -166,7 +158,7 @@ for (const what of ['check', 'loading'])
   })
 
 test('a source of credentials from a module is asked as a plugin is', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   const check = `check({ word }) { if (word === 'shut') throw new TypeError('Cannot use word "shut": it opens nothing.') }`
   await writeFile(
     join(folder, 'source.mjs'),

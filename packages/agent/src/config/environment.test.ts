@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { ConfigError, describeConfigError, type Origin } from '../schema/config-error.ts'
 import { type ConfigNode, Location } from '../schema/config-tree.ts'
 import { everyScope } from '../schema/log-level.ts'
@@ -12,11 +12,10 @@ import { configFile } from './layers.ts'
 import { type Config, loadConfig } from './load.ts'
 import { configJson, printConfig } from './print.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-environment-'))
+const directory = temporaryFolder({ after })
 const file = join(directory, 'conf', 'livery.yaml')
 mkdirSync(join(directory, 'conf'))
 mkdirSync(join(directory, 'empty'))
-after(() => rmSync(directory, { recursive: true }))
 
 const CITADEL = `ttl: 12h
 ca: { plugin: citadel, address: "ca:15012", rootCert: root.pem }
@@ -280,7 +279,6 @@ test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", as
     plugin: 'citadel',
     address: 'ca:15012',
     impersonate: false,
-    timeout: 10_000,
     rootCert: join(workingDirectory, 'var/run/secrets/istio/root-cert.pem'),
     tokenFile: join(workingDirectory, 'var/run/secrets/tokens/istio-token'),
   })
@@ -302,7 +300,6 @@ test("the profile istio fills in what Istio's proxy needs, below what the file w
     plugin: 'citadel',
     address: 'istiod-canary.istio-system.svc:15012',
     impersonate: false,
-    timeout: 10_000,
     rootCert: join(directory, MOUNTED, 'istio/root-cert.pem'),
     tokenFile: join(directory, MOUNTED, 'tokens/istio-token'),
   })

@@ -5,7 +5,7 @@ import type { Tree } from '../schema/config-tree.ts'
 import type { Environment } from './environment.ts'
 
 /** One key, in the form in which the file would write it. */
-export type ProfileKey = readonly [path: readonly string[], value: Tree]
+type ProfileKey = readonly [path: readonly string[], value: Tree]
 
 /** Istio's template mounts an emptyDir there: of root, mode 0777. Only the containers of the pod see it. */
 const SOCKET_FOLDER = './var/run/secrets/workload-spiffe-uds'

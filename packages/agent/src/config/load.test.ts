@@ -43,7 +43,6 @@ ca:
   headers: { X-Tenant: blue }
   clientCertificate: { certFile: client.pem, keyFile: client.key }
   impersonate: true
-  timeout: 3s
 identities:
   - spiffe://example.org/a
   - { id: spiffe://example.org/b, socket: run/b.sock, tokenFile: b.token, output: { directory: out, owner: 12, reload: { signal: SIGHUP, pidFile: b.pid } } }
@@ -63,7 +62,7 @@ sockets:
     onDemand: true
     workloadApi: true
     limits: { connections: 1, streams: 2, names: 3, messageBytes: 65536, perCaller: { connections: 4, bytes: 33554432 } }
-files: { allow: [certs], wellKnown: [], names: { "sds://gateway": "file-root:/a/ca.crt" }, expired: serve, poll: 2s }
+files: { allow: [certs], wellKnown: [], names: { "sds://gateway": "file-root:/a/ca.crt" }, expired: serve }
 names: { default: own, root: roots }
 sds: { takeover: true }
 admin: { address: "[::1]:15100" }
@@ -101,7 +100,6 @@ log: { level: debug, format: pretty }
       headers: { 'X-Tenant': 'blue' },
       clientCertificate: { certFile: at('client.pem'), keyFile: at('client.key') },
       impersonate: true,
-      timeout: 3_000,
     },
     identities: [
       { id: 'spiffe://example.org/a' },
@@ -164,7 +162,6 @@ log: { level: debug, format: pretty }
       wellKnown: [],
       names: { 'sds://gateway': 'file-root:/a/ca.crt' },
       expired: 'serve',
-      poll: 2_000,
     },
     names: { default: 'own', root: 'roots', all: 'ALL' },
     sds: {
@@ -240,7 +237,6 @@ test('omitted keys have the documented defaults', async () => {
       wellKnown: ['/etc/certs', '/var/run/secrets/workload-spiffe-credentials'],
       names: {},
       expired: 'withhold',
-      poll: 60_000,
     },
     names: { default: 'default', root: 'ROOTCA', all: 'ALL' },
     sds: {

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { loadConfig } from './load.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-one-caller-'))
-after(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder({ after })
 
 const ISTIOD = 'plugin: citadel, address: "istiod.example:15012", rootCert: root.pem, tokenFile: token'
 const NODE = 'kubernetes: { nodeName: node-1 }\nsockets: [{ path: /sds }]'

@@ -131,7 +131,6 @@ const REFUSALS: Readonly<Record<string, readonly Case[]>> = {
     [', tokenFile: x', '1 ca.tokenFile'],
     [', rootCert: system', '1 ca.rootCert'],
     ['plugin: kubernetes-csr, signerName: example.com/workloads, rootCert: system', '1 ca.rootCert'],
-    ['plugin: spiffe, address: "unix:///s", timeout: 1', '1 ca.timeout'],
     ['plugin: google-ca, service: cass', '1 ca.service'],
     ['plugin: embeded', '1 ca.plugin'],
   ],

@@ -83,9 +83,6 @@ const files = section('secrets that streams name by their files', {
   expired: key('what happens to a certificate in files at its end', oneOf(['withhold', 'serve']), {
     default: FILE_DEFAULTS.expired,
   }),
-  poll: key('how often files are looked at where no event comes', duration({ min: '1s', max: '1h' }), {
-    default: formatDuration(FILE_DEFAULTS.pollMs),
-  }),
 })
 
 const sds = section('connections and calls of all sockets', {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { loadConfig } from './load.ts'
 import { configuredSettle } from './settle.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-settle-'))
-after(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder({ after })
 
 const PUSHED = '{ plugin: embedded }'
 const POLLED = '{ plugin: vault, address: "https://vault.example", role: web, tokenFile: token }'

@@ -10,7 +10,7 @@ export interface ClockDifference {
 }
 
 /** When a certificate came, and for how long it was asked for; milliseconds. */
-export interface Receipt {
+interface Receipt {
   readonly at: number
   readonly ttlMs: number
 }
@@ -26,7 +26,7 @@ export const MAX_BACKDATE_MS = 300_000
 /** Less is of no consequence to tokens, certificates and TLS; an answer that took its time looks like a node that is ahead. */
 const NODE_AHEAD_MS = 60_000
 /** As the alert LiveryClockSkew has it: no answer comes before it was signed. */
-export const CA_AHEAD_MS = 30_000
+const CA_AHEAD_MS = 30_000
 
 /** `undefined` while the clocks agree. */
 export function clockDifference(dates: Dates, receipt: Receipt): ClockDifference | undefined {

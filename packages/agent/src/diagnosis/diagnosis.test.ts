@@ -130,6 +130,30 @@ test('a refusal of one identity alone is not one of the token that others get ce
   assert.equal(everybody?.commands[0], 'livery doctor')
 })
 
+test('one that fails first when the token of all has ended is not refused alone for what others got just before', () => {
+  const since = NOW - HOUR
+  const others = identity('others', { leftMs: 12 * HOUR, lastSuccessAt: since - 5_000 })
+  const renewal = { leftMs: 12 * HOUR, ...failing('unauthenticated') }
+  for (const first of [
+    identity('renewal', renewal),
+    identity('new', { ...failing('unauthenticated'), addedAt: since - 100 }),
+  ]) {
+    const [problem] = problems([first, others])
+    assert.match(problem?.remedy ?? '', /the audience and the end of the token/)
+    assert.equal(problem?.commands[0], 'livery doctor')
+  }
+})
+
+test('with a high ratio a renewal is on plan when less than a quarter of the life is left', () => {
+  const planned = { leftMs: 4 * HOUR, renewAt: NOW + HOUR }
+  assert.deepEqual(problems([identity('planned', planned)]), [])
+  const heldBack = identity('held', { ...planned, lastSuccessAt: NOW - MINUTE })
+  assert.deepEqual(
+    problems([heldBack]).map(({ code }) => code),
+    ['late'],
+  )
+})
+
 test('a revoked certificate is critical, however long it lasts, and not blamed on the CA', () => {
   const [problem] = problems([identity('web', { leftMs: 20 * HOUR, ...failing('revoked') })])
   assert.deepEqual([problem?.severity, problem?.runbook], ['critical', 'certificate-revoked'])

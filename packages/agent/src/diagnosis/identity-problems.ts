@@ -6,14 +6,19 @@ import {
   isAbsence,
   isMereWish,
   judge,
-  lifeLeft,
   type Moment,
   type Verdict,
 } from './identity-verdict.ts'
 import { Lowest } from './lowest.ts'
-import type { Affected, AffectedIdentity, Effect, Problem } from './problem.ts'
+import {
+  type Affected,
+  type AffectedIdentity,
+  bySeverity,
+  type Effect,
+  type Problem,
+  type Severity,
+} from './problem.ts'
 import { counted, shellWord } from './problem-text.ts'
-import { LATE, VERY_LATE } from './remaining-life.ts'
 import { isRefusedAlone, type RunbookPage, remedyOf } from './remedies.ts'
 
 /** Requests of the same start are answered in any order. */
@@ -47,7 +52,7 @@ export class IdentityProblems {
       if (!isValid && !isMereWish(entry)) this.#isWanted = true
       const group = this.#groups.get(verdict.cause) ?? new Group()
       this.#groups.set(verdict.cause, group)
-      group.add(entry, verdict, this.#moment)
+      group.add(entry, verdict)
     }
   }
 
@@ -64,7 +69,8 @@ export class IdentityProblems {
 
   #problem(cause: IdentityCause, group: Group): Problem {
     const affected = group.affected(this.#isNothingServed)
-    const given = { code: cause, ...group.since, reason: group.reason, commands: group.commands(), affected }
+    const { severity } = group
+    const given = { code: cause, severity, ...group.since, reason: group.reason, commands: group.commands(), affected }
     return { ...given, ...unreadyOf(affected), ...this.#words(cause, group, affected) }
   }
 
@@ -83,7 +89,6 @@ export class IdentityProblems {
       case 'late':
         return {
           ...group.ends,
-          severity: group.leastLeft < VERY_LATE ? 'critical' : 'warning',
           what: `${group.certificates} should have been renewed`,
           reason:
             'Less than a quarter of the life is left, and no attempt has failed: the request waits, or the next certificate is held back.',
@@ -92,7 +97,6 @@ export class IdentityProblems {
         } as const
       case 'clients-refuse':
         return {
-          severity: 'warning',
           what: `Clients would refuse ${group.certificates.replace(/^The/, 'the')}`,
           remedy: 'Compare the roots that are served with the one that the CA signs with.',
           commands: ['livery doctor', 'livery trust status', ...group.commands().slice(-1)],
@@ -100,7 +104,6 @@ export class IdentityProblems {
         } as const
       case 'revoked':
         return {
-          severity: 'critical',
           what: `${group.certificates} ${group.count === 1 ? 'is revoked: peers refuse it' : 'are revoked: peers refuse them'}`,
           remedy: remedyOf(cause, 0),
           runbook: 'certificate-revoked',
@@ -111,17 +114,16 @@ export class IdentityProblems {
   }
 
   #failing(cause: string, group: Group, affected: readonly Affected[]) {
-    const issuedToOthers = this.#issuedAt.filter(at => at >= group.lastSince - TOGETHER_MS).length
+    const issuedToOthers = this.#issuedAt.filter(at => at >= group.refusedFrom).length
     const isSilent = cause === 'no-answer'
     return {
-      severity: isWithout(affected) || group.leastLeft < VERY_LATE ? 'critical' : 'warning',
       what: `${group.effects(affected)}${isSilent ? '' : ` (${cause})`}${has(affected, 'expired') ? ': new connections fail' : ''}`,
       ...(!isWithout(affected) && group.ends),
       ...(isSilent && { reason: 'No certificate came, and no attempt has failed.' }),
       remedy: isSilent ? WAITS : remedyOf(cause, issuedToOthers),
       // The doctor asks the CA for the first identity: of one that is refused alone it knows nothing.
       ...(!isRefusedAlone(cause, issuedToOthers) && { commands: ['livery doctor', ...group.commands()] }),
-      runbook: runbookOf(affected, group.leastLeft < LATE),
+      runbook: runbookOf(affected, group.isLate),
     } as const
   }
 
@@ -131,7 +133,7 @@ export class IdentityProblems {
     const isSoon = this.#soonestEnd === undefined || this.#soonestEnd - now < SOON_MS
     return {
       since: downSince,
-      severity: isSoon || isWithout(affected) ? 'critical' : 'warning',
+      severity: isSoon || group.severity === 'critical' ? 'critical' : 'warning',
       what: `The CA does not answer${group.count === 0 ? '' : `: ${group.effects(affected)}`}`,
       ...(this.#soonestEnd !== undefined && { ends: this.#soonestEnd }),
       reason: `${group.reason} ${group.beforeOutage}`.trim(),
@@ -147,10 +149,11 @@ const WAITS = 'The events of the identity say what the agent waits for.'
 /** Identities whose trouble has one cause. */
 class Group {
   count = 0
-  /** The part of its life that is left of the certificate with the least, from 1 to 0. */
-  leastLeft = 1
-  /** When the last of them began to fail. */
-  lastSince = 0
+  /** Of the worst of them. */
+  severity: Severity = 'pending'
+  isLate = false
+  /** From when on an identity that the CA issues to shows that it refuses only these. */
+  refusedFrom = 0
   #since = Number.POSITIVE_INFINITY
   readonly #buckets = new Map<string, { readonly verdict: Verdict; readonly lowest: Lowest<Judged> }>()
   /** The one whose certificate ends first. */
@@ -159,16 +162,20 @@ class Group {
   /** How many failed before the outage, and the newest of their failures. */
   #before = { count: 0, at: 0, text: '' }
 
-  add(entry: IdentityEntry, verdict: Verdict, { now }: Moment): void {
-    const { secret, failingSince, addedAt, lastFailure } = entry
-    const { effect, unready, reason, cause } = verdict
+  add(entry: IdentityEntry, verdict: Verdict): void {
+    const { secret, failingSince, addedAt, lastFailure, lastSuccessAt } = entry
+    const { effect, unready, reason, cause, severity, late } = verdict
     this.count++
     // The pre-flight does not say since when.
     const begun = cause === 'clients-refuse' ? undefined : failingSince
     this.#since = Math.min(this.#since, begun ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
-    this.lastSince = Math.max(this.lastSince, failingSince ?? 0)
+    // For a renewal an earlier success proves nothing: the token of all may have ended since.
+    const since = failingSince ?? 0
+    const from = lastSuccessAt === undefined ? Math.max(addedAt, since - TOGETHER_MS) : since
+    this.refusedFrom = Math.max(this.refusedFrom, from)
     if (!this.#worst || (secret?.notAfter ?? 0) < (this.#worst.secret?.notAfter ?? 0)) this.#worst = entry
-    this.leastLeft = Math.min(this.leastLeft, lifeLeft(entry, now))
+    if (bySeverity(severity, this.severity) < 0) this.severity = severity
+    if (late) this.isLate = true
     if (cause === 'clients-refuse') this.#note(0, reason)
     else if (lastFailure && failingSince !== undefined) {
       const { code, message, at, local } = lastFailure

@@ -1,16 +1,20 @@
 /** The one judgement of an identity: what is wrong with it, for what cause, and whether that counts for readiness. */
 import type { FailureCode, IdentityEntry } from '@livery/core'
-import type { Effect, ReadinessMode } from './problem.ts'
-import { LATE, remainingLife } from './remaining-life.ts'
+import type { Effect, ReadinessMode, Severity } from './problem.ts'
+import { remainingLife } from './remaining-life.ts'
 
 /** Why identities fail: the CA as a whole is down, a failure's code, or that with `local` before it for a cause on this node. */
-export type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
+type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
 
 /** `first-certificate` is on the way; `late`: a renewal without a failure; `clients-refuse`: by the pre-flight. */
 export type IdentityCause = FailureCause | 'first-certificate' | 'no-answer' | 'late' | 'clients-refuse'
 
 /** How long a new identity may be without a certificate while another has one, or a renewal fail, before that counts. */
 export const GRACE_MS = 60_000
+
+/** Certificates are renewed with about half of their life left. */
+const LATE = 0.25
+const VERY_LATE = 0.1
 
 /** The moment, and the CA as a whole then. */
 export interface Moment {
@@ -23,6 +27,9 @@ export interface Moment {
 export interface Verdict {
   readonly effect: Effect
   readonly cause: IdentityCause
+  readonly severity: Severity
+  /** How little of its certificate's life is left; absent of one that is in time. */
+  readonly late?: Severity | undefined
   readonly unready?: ReadinessMode
   /** In words, with that of the failure. */
   readonly reason: string
@@ -34,13 +41,18 @@ export function judge(entry: IdentityEntry, moment: Moment): readonly Verdict[] 
   const verdict = hasValidCertificate(entry, moment.now) ? judgeRenewal(entry, moment) : judgeMissing(entry, moment)
   const { preflight } = entry
   if (!preflight) return verdict ? [verdict] : WELL
-  const refused = { effect: 'refused', cause: 'clients-refuse', reason: preflightWarning(preflight) } as const
+  const refused = {
+    effect: 'refused',
+    cause: 'clients-refuse',
+    severity: 'warning',
+    reason: preflightWarning(preflight),
+  } as const
   return verdict ? [verdict, refused] : [refused]
 }
 
 /** The first thing that is wrong with it, if anything is: a first certificate that is on the way is not. */
 export function troubleOf(entry: IdentityEntry, moment: Moment): Verdict | undefined {
-  return judge(entry, moment).find(({ cause }) => cause !== 'first-certificate')
+  return judge(entry, moment).find(({ severity }) => severity !== 'pending')
 }
 
 const WELL: readonly Verdict[] = []
@@ -83,8 +95,9 @@ function judgeMissing(entry: IdentityEntry, moment: Moment): Verdict | undefined
   const effect = state === 'expired' ? 'expired' : 'missing'
   const waits = moment.downSince === undefined ? (isYoung ? 'first-certificate' : 'no-answer') : 'ca-down'
   const cause = failureCause(entry, moment) ?? waits
+  const severity = cause === 'first-certificate' ? 'pending' : 'critical'
   const isForgiven = isYoung || lastFailure !== undefined || isMereWish(entry)
-  return { effect, cause, unready: isForgiven ? 'strict' : 'default', reason: whyMissing(entry, cause) }
+  return { effect, cause, severity, unready: isForgiven ? 'strict' : 'default', reason: whyMissing(entry, cause) }
 }
 
 function whyMissing(entry: IdentityEntry, cause: IdentityCause): string {
@@ -94,18 +107,31 @@ function whyMissing(entry: IdentityEntry, cause: IdentityCause): string {
 }
 
 function judgeRenewal(entry: IdentityEntry, moment: Moment): Verdict | undefined {
-  const { failingSince, state } = entry
+  const { failingSince } = entry
   const cause = failureCause(entry, moment)
+  const late = latenessOf(entry, moment)
   if (cause !== undefined) {
     const effect = cause === 'revoked' ? 'revoked' : 'not-renewed'
     const counts = failingSince !== undefined && moment.now - failingSince >= GRACE_MS
-    return { effect, cause, ...(counts && { unready: 'strict' }), reason: failureText(entry, cause) }
+    const severity = cause === 'revoked' ? 'critical' : (late ?? 'warning')
+    return { effect, cause, severity, late, ...(counts && { unready: 'strict' }), reason: failureText(entry, cause) }
   }
-  if (state === 'idle' || lifeLeft(entry, moment.now) >= LATE) return undefined
+  if (!late || (late === 'warning' && isOnPlan(entry, moment))) return undefined
   const reason = 'less than a quarter of its life is left, and no attempt has failed'
   return moment.downSince === undefined
-    ? { effect: 'late', cause: 'late', reason }
-    : { effect: 'not-renewed', cause: 'ca-down', reason: 'the CA does not answer' }
+    ? { effect: 'late', cause: 'late', severity: late, late, reason }
+    : { effect: 'not-renewed', cause: 'ca-down', severity: late, late, reason: 'the CA does not answer' }
+}
+
+function latenessOf(entry: IdentityEntry, { now }: Moment): Severity | undefined {
+  const left = lifeLeft(entry, now)
+  if (left >= LATE || entry.state === 'idle') return undefined
+  return left < VERY_LATE ? 'critical' : 'warning'
+}
+
+/** With a high `rotation.ratio` little is left by then. While a newer certificate is held back, `renewAt` is that one's. */
+function isOnPlan({ state, renewAt = 0, receivedAt, lastSuccessAt }: IdentityEntry, { now }: Moment): boolean {
+  return state === 'available' && renewAt > now && receivedAt === lastSuccessAt
 }
 
 /** A failure from before an outage is not the reason any more why there is no certificate. */

@@ -8,11 +8,14 @@ import type { RunbookPage } from './remedies.ts'
 export const READINESS_MODES = ['sockets', 'default', 'strict'] as const
 export type ReadinessMode = (typeof READINESS_MODES)[number]
 
+/** `critical`: something is broken, or breaks soon. `pending`: it is on its way, and nobody has to do anything. */
+export type Severity = 'critical' | 'warning' | 'pending'
+const SEVERITIES: readonly Severity[] = ['critical', 'warning', 'pending']
+
 export interface Problem {
   /** For programs; an `IdentityCause` if identities are affected. */
   readonly code: string
-  /** `critical`: something is broken, or breaks soon. `pending`: it is on its way, and nobody has to do anything. */
-  readonly severity: 'critical' | 'warning' | 'pending'
+  readonly severity: Severity
   /** When its cause began, milliseconds since the epoch, where that is known. */
   readonly since?: number
   readonly what: string
@@ -56,8 +59,12 @@ export interface AffectedIdentity {
 
 /** The worst first, the newest cause first among equals. */
 export function inOrder(problems: readonly Problem[]): readonly Problem[] {
-  const rank = ({ severity }: Problem) => ['critical', 'warning', 'pending'].indexOf(severity)
-  return problems.toSorted((a, b) => rank(a) - rank(b) || (b.since ?? 0) - (a.since ?? 0))
+  return problems.toSorted((a, b) => bySeverity(a.severity, b.severity) || (b.since ?? 0) - (a.since ?? 0))
+}
+
+/** The worst first. */
+export function bySeverity(a: Severity, b: Severity): number {
+  return SEVERITIES.indexOf(a) - SEVERITIES.indexOf(b)
 }
 
 export function countAffected({ affected }: Pick<Problem, 'affected'>): number {

@@ -1,8 +1,4 @@
-/** What is left of a certificate's life, as the page, the metric and its alerts measure it. */
-
-/** Certificates are renewed with about half of their life left. As the alerts of the runbook have it. */
-export const LATE = 0.25
-export const VERY_LATE = 0.1
+/** What is left of a certificate's life, as the diagnosis, the page and the metric measure it. */
 
 /**
  * From 1 to 0. The life begins when the certificate came, `receivedAt` in milliseconds since the epoch: a CA back-dates

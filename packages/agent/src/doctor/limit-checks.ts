@@ -40,7 +40,7 @@ export async function inotifyFinding(): Promise<Finding> {
   const [instances, watches] = [await least(INSTANCES), await least(WATCHES)]
   const subject = `uid ${process.getuid?.()}`
   const remedy =
-    'Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl). Until then changes of files are seen by looking, every files.poll'
+    'Raise fs.inotify.max_user_instances and fs.inotify.max_user_watches (sysctl). Until then changes of files are seen by looking, once a minute'
   const code = watchError()
   if (code !== undefined)
     return wrong(

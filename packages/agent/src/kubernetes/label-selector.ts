@@ -1,6 +1,6 @@
 /** Label selectors as kubectl takes them: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors */
 
-export type Labels = ReadonlyMap<string, string>
+type Labels = ReadonlyMap<string, string>
 
 /** One requirement. `key!=value` and `notin` match a pod without the label, too. */
 interface Requirement {

@@ -16,7 +16,7 @@ export interface PodProblem {
   readonly reason: string
 }
 
-export interface NodePodsOptions {
+interface NodePodsOptions {
   readonly nodeName: string
   readonly rules: PodRules
   /** Called once for each pod and reason, until the pod is gone. */

@@ -4,7 +4,7 @@ import type { CallerDirectory, CallerFacts, Identification } from '@livery/sds-s
 import type { Pod, PodTable } from './pod.ts'
 import { findPod } from './pod-cgroup.ts'
 
-export interface PodCallersOptions {
+interface PodCallersOptions {
   readonly pods: PodTable
   /** The text of `/proc/PID/cgroup` for the process that opened a connection: `@livery/native-keygen`. */
   readonly readPeerCgroups: (descriptor: number) => string

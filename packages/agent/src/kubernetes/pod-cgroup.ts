@@ -1,7 +1,7 @@
 /** Finds the pod of a process in the text of its `/proc/PID/cgroup` (cgroups(7)), by the names that kubelet gives the groups of pods. */
 
 /** A pod, and its container where the path continues to one. */
-export interface PodCgroup {
+interface PodCgroup {
   readonly uid: string
   readonly container: string | undefined
 }

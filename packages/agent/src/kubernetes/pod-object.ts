@@ -67,11 +67,6 @@ export function readPodObject(
   }
 }
 
-/** Whether it can be the name of a folder, and is one that a node gives. */
-export function isPodUid(text: string): boolean {
-  return UID.test(text)
-}
-
 function recordOf(value: unknown): Readonly<Record<string, unknown>> {
   return Object(value)
 }

@@ -12,7 +12,7 @@ export type WatchState =
   /** The API server does not answer. The pods are those that it described last. */
   | { readonly kind: 'away'; readonly error: string }
 
-export interface PodWatcherOptions {
+interface PodWatcherOptions {
   readonly api: Pick<PodsApi, 'list' | 'watch'>
   readonly pods: Pick<NodePods, 'put' | 'delete' | 'read' | 'replace'>
   readonly clock: Clock

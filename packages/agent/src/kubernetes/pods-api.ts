@@ -23,7 +23,7 @@ const MAX_VALUES = 500_000
 /** Tokens and versions are some hundred characters. */
 const MAX_TEXT = 65_536
 
-export interface PodsApiOptions {
+interface PodsApiOptions {
   readonly connection: Pick<ApiConnection, 'request' | 'stream'>
   readonly clock: Clock
   readonly nodeName: string

@@ -1,9 +1,9 @@
 /** The parts of /proc that the agent needs, and its report where they are missing. */
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { Fault } from '../schema/fault.ts'
 import { readOwnCgroups } from './proc-view.ts'
 
@@ -11,8 +11,7 @@ const skip = process.platform === 'linux' ? false : '/proc is of Linux'
 
 /** A folder like /proc with these processes, by their control groups. */
 function procOf(t: TestContext, self: number, groups: Readonly<Record<number, string>>): string {
-  const proc = mkdtempSync(join(tmpdir(), 'livery-proc-'))
-  t.after(() => rmSync(proc, { recursive: true }))
+  const proc = temporaryFolder(t)
   for (const [pid, text] of Object.entries(groups)) {
     mkdirSync(join(proc, pid))
     writeFileSync(join(proc, pid, 'cgroup'), text)

@@ -12,7 +12,7 @@ export type LedgerEvent =
   | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }
 
 /** Reports of streams about a name are events of the ledger; a refused name beyond the rate of those is `refused-unnamed`. */
-export type ServerEvent =
+type ServerEvent =
   | Exclude<SdsEvent, { readonly kind: 'stream-report' }>
   | { readonly kind: 'refused-unnamed'; readonly connection: ConnectionInfo }
 
@@ -23,7 +23,7 @@ interface PodFields {
 }
 
 /** Events of the pods of this node. */
-export type PodEvent =
+type PodEvent =
   | { readonly kind: 'pods-unknown'; readonly message: string | undefined }
   | { readonly kind: 'pods-away'; readonly message: string | undefined }
   | { readonly kind: 'pods-known'; readonly known: number; readonly chosen: number }

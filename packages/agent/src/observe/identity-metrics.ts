@@ -6,7 +6,7 @@ import { IdentitySummary, type OwnSeries, summarize } from './identity-summary.t
 import type { LoopTurns } from './loop-turns.ts'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
-export interface IdentitySource extends IdentityList {
+interface IdentitySource extends IdentityList {
   bundles(): readonly BundleEntry[]
   rotations(): readonly RotationStatus[]
   schedule(): Pick<ScheduleStatus, 'downSince'>
@@ -76,6 +76,12 @@ export class IdentityMetrics {
         name: 'livery_certificates_earliest_expiration_timestamp_seconds',
         help: 'When the first of the served certificates expires; absent while there are none.',
         read: () => inSeconds(this.#summary.earliestEnd),
+      },
+      {
+        name: 'livery_certificates_late',
+        help: 'Certificates with less than a quarter of their life left that were not renewed as planned (warning), or less than a tenth (critical), as the page and livery doctor report them.',
+        labels: ['severity'],
+        read: () => samplesOf(this.#summary.late),
       },
       {
         name: 'livery_certificates_least_remaining_ratio',

@@ -8,9 +8,10 @@ import {
   type SpiffeId,
 } from '@livery/core'
 import { type IdentityList, lookAtAll } from '../diagnosis/diagnosis.ts'
-import { failureCause, isAbsence, lifeLeft, type Moment } from '../diagnosis/identity-verdict.ts'
+import { failureCause, isAbsence, judge, lifeLeft, type Moment } from '../diagnosis/identity-verdict.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
 import { NewestCertificate } from '../diagnosis/newest-certificate.ts'
+import type { Severity } from '../diagnosis/problem.ts'
 import type { LoopTurns } from './loop-turns.ts'
 
 /** An identity with series of its own. */
@@ -38,6 +39,11 @@ export class IdentitySummary {
   )
   /** Identities whose attempts fail, with a certificate and without, by the code of the cause that keeps them from one now. */
   readonly failing = new Map<FailureCode, number>(FAILURE_CODES.map(code => [code, 0]))
+  /** Certificates whose renewal is late, by how bad that is. */
+  readonly late = new Map<Severity, number>([
+    ['warning', 0],
+    ['critical', 0],
+  ])
   /** Until the end of each certificate that is served, seconds. */
   readonly remaining: number[] = []
   readonly #moment: Moment
@@ -58,6 +64,7 @@ export class IdentitySummary {
     increase(this.states, state)
     const code = failureCode(entry, this.#moment)
     if (code) increase(this.failing, code)
+    for (const { late } of judge(entry, this.#moment)) if (late) increase(this.late, late)
     if (!secret) return
     const { notAfter } = secret
     this.remaining.push(Math.max(0, notAfter - now) / 1000)

@@ -8,7 +8,7 @@ const WINDOW_MS = 10_000
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 
 /** Reports how many lines of a kind and level were left out. */
-export type Summarize<Kind> = (kind: Kind, suppressed: number, level: Level) => void
+type Summarize<Kind> = (kind: Kind, suppressed: number, level: Level) => void
 
 interface Window {
   lines: number

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, constants, createReadStream, mkdtempSync, openSync, readFileSync, readSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { closeSync, constants, createReadStream, openSync, readFileSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-logger-'))
-after(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder({ after })
 
 const LOGGER = new URL('./logger.ts', import.meta.url).href
 

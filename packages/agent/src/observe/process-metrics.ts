@@ -5,7 +5,7 @@ import { getHeapStatistics } from 'node:v8'
 import { readDescriptorLimit } from '@livery/sds-server'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
-export interface ProcessSource {
+interface ProcessSource {
   /** How many log lines were dropped, because the reader did not take them. */
   droppedLogLines(): number
   /** `native` or `webcrypto`. */

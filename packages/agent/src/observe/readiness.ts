@@ -2,7 +2,7 @@
 import { type AffectedIdentity, isUnready, type Problem, type ReadinessMode } from '../diagnosis/problem.ts'
 import { formatAge } from './format-age.ts'
 
-export interface Readiness {
+interface Readiness {
   readonly ready: boolean
   /** Plain text: the verdict first, then up to 100 lines of each list. */
   readonly text: string

@@ -4,7 +4,7 @@ import type { OutputSetting } from '../config/output-schema.ts'
 import { reloadProgram } from './program-reload.ts'
 import { SetDirectory, type SetFile } from './set-directory.ts'
 
-export interface IdentityOutputParts {
+interface IdentityOutputParts {
   readonly identity: SpiffeId
   readonly setting: OutputSetting
   readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>

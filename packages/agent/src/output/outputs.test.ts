@@ -7,7 +7,6 @@ import {
   chmodSync,
   existsSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   readlinkSync,
@@ -18,12 +17,12 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { SecretManager } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import type { ReaderReport } from '../../test/set-reader.ts'
 import type { OutputSetting } from '../config/output-schema.ts'
 import { Outputs } from './outputs.ts'
@@ -44,9 +43,7 @@ class Bench {
   readonly #setting: Omit<OutputSetting, 'directory'>
 
   private constructor(t: TestContext, ca: TestCA, clock: FakeClock, setting: Partial<OutputSetting>, ttl: number) {
-    const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-output-')))
-    t.after(() => rmSync(base, { recursive: true }))
-    this.directory = join(base, 'out')
+    this.directory = join(temporaryFolder(t), 'out')
     this.ca = ca
     this.clock = clock
     this.#setting = { mode: 0o600, bundle: false, ...setting }
@@ -314,8 +311,7 @@ test('a configuration that comes while another agent has the directories is writ
 })
 
 test('a program is asked by its signal after each set, one whose number cannot be read is reported and asked later', async t => {
-  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-pid-')))
-  t.after(() => rmSync(base, { recursive: true }))
+  const base = temporaryFolder(t)
   const pidFile = join(base, 'pid')
   const asked = join(base, 'asked')
   const bench = await Bench.create(t, { reload: { signal: 'SIGUSR2', pidFile } })
@@ -339,8 +335,7 @@ test('a program is asked by its signal after each set, one whose number cannot b
 })
 
 test('a command is run after each set, without the environment of the agent; a failure is reported', async t => {
-  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-command-')))
-  t.after(() => rmSync(base, { recursive: true }))
+  const base = temporaryFolder(t)
   const ran = join(base, 'ran')
   process.env['LIVERY_TEST_TOKEN'] = 'secret'
   t.after(() => delete process.env['LIVERY_TEST_TOKEN'])
@@ -359,8 +354,7 @@ test('a command is run after each set, without the environment of the agent; a f
 })
 
 test('a command that does not end is killed after 10 s', async t => {
-  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-command-')))
-  t.after(() => rmSync(base, { recursive: true }))
+  const base = temporaryFolder(t)
   const script = `echo $$ > ${base}/pid; exec sleep 60`
   const bench = await Bench.create(t, { reload: { command: ['/bin/sh', '-c', script] } })
   bench.start()

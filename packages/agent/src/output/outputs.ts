@@ -9,7 +9,7 @@ import { IdentityOutput } from './identity-output.ts'
 /** Each write is four or five fsyncs. */
 const WRITES_AT_ONCE = 4
 
-export interface OutputsParts {
+interface OutputsParts {
   readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>
   readonly clock: Clock
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chownSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { reloadProgram } from './program-reload.ts'
 
 const NOBODY = 65_534
@@ -21,8 +21,7 @@ async function startProgram(t: TestContext, uid: number): Promise<ChildProcess> 
 
 /** A file of nobody, in a folder that the operator gave to nobody. */
 function pidFileOf(t: TestContext, pid: number | undefined): string {
-  const base = realpathSync(mkdtempSync(join(tmpdir(), 'livery-pid-')))
-  t.after(() => rmSync(base, { recursive: true }))
+  const base = temporaryFolder(t)
   const folder = join(base, 'given')
   mkdirSync(folder)
   const file = join(folder, 'pid')

@@ -17,7 +17,7 @@ export interface SetFile {
   readonly mode: number
 }
 
-export interface SetDirectoryOptions {
+interface SetDirectoryOptions {
   /** Absolute. It is made if it is not there. */
   readonly directory: string
   /** The owner of the files. Default: the agent's own user and group. */

@@ -7,7 +7,7 @@ import type { PageFailure, PageIdentity, PageIdentityState } from './state.ts'
 export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity {
   const { identity, hold, secret, root, renewAt, receivedAt, preflight } = entry
   const failure = failureOf(entry)
-  const problem = troubleOf(entry, moment)?.cause
+  const trouble = troubleOf(entry, moment)
   return {
     name: identity,
     state: shownState(entry),
@@ -18,7 +18,7 @@ export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity 
     ...(receivedAt !== undefined && { issuedAt: receivedAt }),
     ...(failure && { failure }),
     ...(preflight && { warning: preflightWarning(preflight) }),
-    ...(problem && { problem }),
+    ...(trouble && { problem: trouble.cause, severity: trouble.severity }),
   }
 }
 
@@ -29,7 +29,8 @@ export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity 
 export function rowSignature(entry: IdentityEntry, moment: Moment): string {
   const { state, hold, secret, renewAt, lastFailure, preflight } = entry
   const planned = state === 'available' ? renewAt : ''
-  return `${state} ${hold} ${secret?.serialNumber} ${planned} ${lastFailure?.at} ${preflight?.isServed} ${troubleOf(entry, moment)?.cause}`
+  const { cause, severity } = troubleOf(entry, moment) ?? {}
+  return `${state} ${hold} ${secret?.serialNumber} ${planned} ${lastFailure?.at} ${preflight?.isServed} ${cause} ${severity}`
 }
 
 /** One that is held is not forgotten. */

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { PageFiles } from './page-files.ts'
 
-test('a file is read once it is built, and its tag is that of its content', async () => {
-  await using directory = await makeDirectory()
-  const folder = pathToFileURL(`${directory.path}/`)
+test('a file is read once it is built, and its tag is that of its content', async t => {
+  const directory = temporaryFolder(t)
+  const folder = pathToFileURL(`${directory}/`)
   const files = new PageFiles(folder)
   assert.equal(await files.get('app.js'), undefined)
   await writeFile(new URL('app.js', folder), 'let a = 1\n')

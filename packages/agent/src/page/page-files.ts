@@ -14,7 +14,7 @@ const CONTENT_TYPES = {
 
 export type PageFileName = keyof typeof CONTENT_TYPES
 
-export interface PageFile {
+interface PageFile {
   readonly contentType: string
   readonly text: string
   /** Strong (RFC 9110, section 8.8.3). */

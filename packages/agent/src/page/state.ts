@@ -1,6 +1,6 @@
 /** The JSON that the page in the browser gets: plain values, never a key, a token or a PEM. Times are milliseconds since the epoch. */
 
-import type { Problem } from '../diagnosis/problem.ts'
+import type { Problem, Severity } from '../diagnosis/problem.ts'
 
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
@@ -65,6 +65,8 @@ export interface PageIdentity {
   readonly warning?: string
   /** The `code` of the problem that it is part of; absent while nothing is wrong with it. */
   readonly problem?: string
+  /** How bad that is, for this identity. */
+  readonly severity?: Severity
 }
 
 export interface PageFailure {

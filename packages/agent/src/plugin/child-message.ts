@@ -57,7 +57,7 @@ const message = v.variant('kind', [
   v.object({ kind: v.literal('crash'), error: wireError }),
 ])
 
-export type ChildMessage = v.InferOutput<typeof message>
+type ChildMessage = v.InferOutput<typeof message>
 
 /** The message with the fields that are known; throws an error that says which of them is wrong. */
 export function checkChildMessage(given: unknown): ChildMessage {

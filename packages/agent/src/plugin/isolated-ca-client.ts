@@ -17,7 +17,7 @@ import { type AgentMethods, ownBytes, type PluginModule, type WireRequest, type 
 import { PluginSupervisor } from './plugin-supervisor.ts'
 import { clip, fromWire, toWire, type WireError } from './wire-error.ts'
 
-export interface IsolatedPlugin {
+interface IsolatedPlugin {
   readonly module: PluginModule
   readonly name: string
   readonly capabilities: CACapabilities

@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { pluginContext } from '@livery/ca-plugins/testing'
 import { type ConfigOf, type CredentialSource, type PluginOptions, SystemClock } from '@livery/core'
 import { AGENT_OPTION_NAMES } from '@livery/core/plugin'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
 import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { configJson, printConfig } from '../config/print.ts'
@@ -15,12 +15,6 @@ import { ConfigError } from '../schema/config-error.ts'
 import { Location } from '../schema/config-tree.ts'
 import { faultText } from '../schema/fault.ts'
 import { USER_KEY } from './user-key.ts'
-
-async function makeFolder(t: TestContext): Promise<string> {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  return directory.path
-}
 
 async function load(folder: string, ca: object): Promise<LoadedConfig> {
   const file = join(folder, 'livery.yaml')
@@ -40,7 +34,7 @@ async function refusal(folder: string, ca: object): Promise<readonly string[]> {
 }
 
 test('a module is found from the folder of the configuration: by path, by package, by default export, and as TypeScript', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   await writePluginModule(folder)
   const pack = join(folder, 'node_modules', '@acme', 'ca')
   await mkdir(pack, { recursive: true })
@@ -71,7 +65,7 @@ const OPTIONS = `options: {
 },`
 
 test('its options are read as those of a built-in plugin are, and its secrets shown nowhere', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   await writePluginModule(folder, { fields: `${OPTIONS} needs: ['credentials'],` })
   const loaded = await load(folder, {
     plugin: './acme.mjs',
@@ -149,7 +143,7 @@ const MODULE_REFUSALS: readonly (readonly [
 
 for (const [what, ca, module, parts] of MODULE_REFUSALS)
   test(`refused: a module that ${what}`, async t => {
-    const folder = await makeFolder(t)
+    const folder = temporaryFolder(t)
     await writePluginModule(folder, module)
     const lines = await refusal(folder, { plugin: './acme.mjs', ...ca })
     assert.equal(lines.length, parts.length)
@@ -166,7 +160,7 @@ test('the names that no option can have are the keys that the agent takes', () =
 })
 
 test('refused: a module without the export, or with another thing by its name', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   await writeFile(join(folder, 'other.mjs'), 'export const a = 1, b = 2')
   await writeFile(join(folder, 'text.mjs'), 'export const plugin = "text"')
   for (const plugin of ['./other.mjs', './text.mjs']) {
@@ -176,7 +170,7 @@ test('refused: a module without the export, or with another thing by its name', 
 })
 
 test('refused: each wrong value for the options of a module', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   await writePluginModule(folder, { fields: OPTIONS })
   for (const [given, key] of [
     [{}, 'ca.pin'],
@@ -196,7 +190,7 @@ test('refused: each wrong value for the options of a module', async t => {
 })
 
 test('a credential source can be a module: it runs in its own process and is refused as a plugin is', async t => {
-  const folder = await makeFolder(t)
+  const folder = temporaryFolder(t)
   await writeFile(
     join(folder, 'source.mjs'),
     `export const plugin = {

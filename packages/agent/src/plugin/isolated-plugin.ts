@@ -22,7 +22,7 @@ import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
 /** Why a module gives no plugin: texts that follow its name. */
-export interface Faults {
+interface Faults {
   readonly faults: readonly Fault[]
 }
 

@@ -19,7 +19,7 @@ export interface PluginPlace {
 }
 
 /** Why there is no plugin: `"embeded" is none of …`. */
-export interface NoPlugin {
+interface NoPlugin {
   readonly faults: readonly Fault[]
 }
 

@@ -44,7 +44,7 @@ export interface Manifest {
   readonly checks: boolean
 }
 
-export type Described =
+type Described =
   | { readonly kind: 'plugin'; readonly manifest: Manifest }
   /** Without the specifier, which precedes them: `is not found …`. */
   | { readonly kind: 'faults'; readonly faults: readonly Fault[] }

@@ -6,8 +6,9 @@ import { chmod, mkdir, readdir, readlink, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { type Bench, setUp } from '../../test/isolated-bench.ts'
-import { LiveryProcess, makeDirectory } from '../../test/livery-process.ts'
+import { LiveryProcess } from '../../test/livery-process.ts'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { NOBODY, noOtherUser } from '../../test/plugin-user.ts'
 import type { PluginUser } from './messages.ts'
@@ -19,15 +20,14 @@ async function surroundings(
   t: TestContext,
   bench: Bench,
 ): Promise<{ readonly secret: string; readonly socket: string }> {
-  const outside = await makeDirectory()
-  t.after(() => outside[Symbol.asyncDispose]())
-  await chmod(outside.path, 0o755)
-  const secret = join(outside.path, 'key.pem')
+  const outside = temporaryFolder(t)
+  await chmod(outside, 0o755)
+  const secret = join(outside, 'key.pem')
   await writeFile(secret, 'a key', { mode: 0o644 })
   const own = join(bench.folder, 'own')
   await mkdir(own)
   await chmod(own, 0o777)
-  return { secret, socket: join(outside.path, 'sds.sock') }
+  return { secret, socket: join(outside, 'sds.sock') }
 }
 
 /** An attempt, and the code or text of its refusal. */
@@ -66,8 +66,7 @@ const OTHER_USER: readonly Attempt[] = [
 async function attempt(t: TestContext, attempts: readonly Attempt[], user?: PluginUser) {
   const bench = await setUp(t, user)
   const { secret, socket } = await surroundings(t, bench)
-  const server = createServer()
-  await once(server.listen(socket), 'listening')
+  const server = await listening(createServer(), socket)
   t.after(() => server.close())
   await chmod(socket, 0o660)
   const onCreate = `
@@ -114,8 +113,7 @@ async function descriptors(pid: number): Promise<readonly string[]> {
 
 test('the process of a plugin has no descriptor of the agent', async t => {
   const bench = await setUp(t)
-  const listener = createServer()
-  await once(listener.listen(join(bench.folder, 'sds.sock')), 'listening')
+  const listener = await listening(createServer(), join(bench.folder, 'sds.sock'))
   t.after(() => listener.close())
   await bench.open(t, { onCreate: `context.log.info('pid ' + process.pid)` })
   const pid = Number((await bench.line(/^pid \d+$/)).slice(4))
@@ -135,9 +133,7 @@ const noRoot = process.geteuid?.() === 0 ? false : 'only root sees the descripto
 test('the process of a plugin has no descriptor that the agent was started with', {
   skip: noRoot || noBash,
 }, async t => {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  const cwd = directory.path
+  const cwd = temporaryFolder(t)
   await chmod(cwd, 0o755)
   const secret = join(cwd, 'secret')
   await writeFile(secret, 'a key', { mode: 0o600 })
@@ -240,8 +236,7 @@ test('300 MB of the largest messages are not held by the agent, and its other pl
 
 test('a process ends when the agent disposes its client', async t => {
   const bench = await setUp(t)
-  const server = createServer()
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const server = await listening(createServer())
   t.after(() => server.close())
   const client = await bench.open(t, { onCreate: connectTo(server) })
   const [socket] = await once(server, 'connection')
@@ -251,26 +246,22 @@ test('a process ends when the agent disposes its client', async t => {
 })
 
 function connectTo(server: ReturnType<typeof createServer>): string {
-  const address = server.address()
-  const port = typeof address === 'object' ? address?.port : 0
-  return `const { connect } = await import('node:net'); connect(${port}, '127.0.0.1').on('error', () => {})`
+  return `const { connect } = await import('node:net'); connect(${portOf(server)}, '127.0.0.1').on('error', () => {})`
 }
 
 test('SIGKILL of the agent ends the process of its plugin', async t => {
-  const directory = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
-  await chmod(directory.path, 0o755)
-  const server = createServer()
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const directory = temporaryFolder(t)
+  await chmod(directory, 0o755)
+  const server = await listening(createServer())
   t.after(() => server.close())
-  await writePluginModule(directory.path, { onCreate: connectTo(server) })
+  await writePluginModule(directory, { onCreate: connectTo(server) })
   const config = {
     ca: { plugin: './acme.mjs' },
     identities: [{ id: 'spiffe://cluster.local/a', socket: 'a.sock' }],
     admin: { address: '127.0.0.1:0' },
   }
-  await writeFile(join(directory.path, 'livery.yaml'), JSON.stringify(config))
-  await using agent = new LiveryProcess(['run'], { cwd: directory.path })
+  await writeFile(join(directory, 'livery.yaml'), JSON.stringify(config))
+  await using agent = new LiveryProcess(['run'], { cwd: directory })
   const [socket] = await Promise.race([
     once(server, 'connection'),
     agent.ended.then(({ code }) => assert.fail(`exit ${code}: ${agent.stderr}`)),

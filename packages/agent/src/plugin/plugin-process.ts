@@ -27,7 +27,7 @@ const MAX_CALLS = 4_096
 /** In the process: the socket pair to the agent. */
 const CHANNEL = 3
 
-export interface PluginProcessOptions {
+interface PluginProcessOptions {
   readonly module: PluginModule
   readonly methods: Partial<AgentMethods>
   readonly log: Pick<PluginLog, 'debug'>

@@ -6,7 +6,7 @@ import { PluginProcess } from './plugin-process.ts'
 import type { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
-export interface PluginSupervisorOptions {
+interface PluginSupervisorOptions {
   readonly module: PluginModule
   /** For messages: `The CA plugin acme (./acme.mjs)`. */
   readonly what: string

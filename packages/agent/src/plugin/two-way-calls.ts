@@ -7,7 +7,7 @@ export interface Port {
 }
 
 /** The methods of one side: each method has one argument, and a signal that is aborted when nobody waits any more. */
-export type Methods = Readonly<Record<string, (argument: never, signal: AbortSignal) => unknown>>
+type Methods = Readonly<Record<string, (argument: never, signal: AbortSignal) => unknown>>
 type Argument<M> = M extends (argument: infer A, ...rest: never) => unknown ? A : never
 type Answer<M> = M extends (...rest: never) => infer R ? Awaited<R> : never
 

@@ -1,7 +1,7 @@
 /** Under whose rights a plugin from a module runs, as the configuration says it, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { writePluginModule } from '../../test/plugin-module.ts'
 import { loadSectionShape } from '../config/ca-section.ts'
 import { UNWRITTEN } from '../schema/config-error.ts'
@@ -40,9 +40,8 @@ test('an agent that is not root refuses a user for its plugin', () => {
   assert.match(refusal({ user: 4_000_000 }, { uid: 1_000, gid: 1_000 }), refused)
 })
 
-test('the user of a section is read for modules, for members of failover and for sources of credentials', async () => {
-  await using directory = await makeDirectory()
-  const { parent } = await writePluginModule(directory.path)
+test('the user of a section is read for modules, for members of failover and for sources of credentials', async t => {
+  const { parent } = await writePluginModule(temporaryFolder(t))
   const bad = { plugin: './acme.mjs', user: 'nobody-here' }
   const placeOf = () => ({ file: parent })
   const sections: Record<string, TreeObject> = {

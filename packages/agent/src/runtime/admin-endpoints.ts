@@ -8,7 +8,7 @@ import type { Logger } from '../observe/logger.ts'
 import { formatListenAddress, type ListenAddress } from '../schema/values.ts'
 import type { Predecessor } from '../takeover/predecessor.ts'
 
-export interface AdminEndpointsParts {
+interface AdminEndpointsParts {
   /** Answered from. */
   readonly source: AdminSource
   readonly logger: Logger

@@ -1,17 +1,16 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { type LoadedConfig, loadConfig } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
 import { Registry } from '../observe/prometheus.ts'
 import { ReloadMetrics } from '../observe/reload-metrics.ts'
 import { ConfigReloader } from './config-reloader.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-reloader-'))
-after(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder({ after })
 
 async function loaded(): Promise<LoadedConfig> {
   const file = join(directory, 'livery.yaml')

@@ -19,7 +19,7 @@ import type { LiveChanges, LiveConfig } from './live-config.ts'
  */
 const QUIET_MS = 3_000
 
-export interface ConfigReloaderOptions {
+interface ConfigReloaderOptions {
   /** The configuration with which the agent was started. */
   readonly started: LoadedConfig
   /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */

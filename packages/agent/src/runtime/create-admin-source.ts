@@ -13,7 +13,7 @@ import type { Lifecycle } from './lifecycle.ts'
 import { VERSION } from './version.ts'
 
 /** The parts of the agent that the endpoints read. */
-export interface AdminSourceParts {
+interface AdminSourceParts {
   readonly clock: Clock
   readonly scopes: LogScopes
   readonly log: EventLog

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { workloadRequest } from '@livery/ca-plugins/testing'
 import { type CAClient, SystemClock } from '@livery/core'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
 import { loadCA } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
@@ -17,8 +17,7 @@ import { createCAClient } from './create-ca-client.ts'
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 
 async function create(t: TestContext, cas: readonly object[], module: PluginModuleOptions = {}): Promise<CAClient> {
-  const { path: folder, ...directory } = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
+  const folder = temporaryFolder(t)
   const file = join(folder, 'livery.yaml')
   await writePluginModule(folder, module)
   await writeFile(file, JSON.stringify({ ca: { plugin: 'failover', cas } }))

@@ -32,7 +32,7 @@ export interface PluginParts {
 }
 
 /** The part of a configuration that it takes. */
-export interface CAConfig {
+interface CAConfig {
   readonly config: Pick<Config, 'ca' | 'trustDomain'>
   readonly root: ConfigNode
 }

@@ -16,7 +16,7 @@ import type { Config } from '../config/load.ts'
 import { configuredSettle } from '../config/settle.ts'
 
 /** The parts of the agent that the manager works with. */
-export interface SecretManagerParts {
+interface SecretManagerParts {
   readonly ca: CAClient
   readonly store: Store | undefined
   readonly files: FileSecrets

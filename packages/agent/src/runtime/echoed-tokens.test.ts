@@ -1,14 +1,12 @@
 /** Built-in plugins at a CA that quotes every token it was ever sent, in any answer: no error of any call has one. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, type TestContext, test } from 'node:test'
 import { workloadRequest } from '@livery/ca-plugins/testing'
 import { type CAClient, SystemClock } from '@livery/core'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { loadCA } from '../config/load.ts'
 import { createLogger } from '../observe/logger.ts'
 import { PluginCounters } from '../observe/plugin-counters.ts'
@@ -55,19 +53,17 @@ async function echo(t: TestContext, form: (token: string) => string, login?: str
       response.writeHead(isLogin ? 200 : 400, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  await listening(server)
   t.after(() => server.close())
   t.after(() => server.closeAllConnections())
-  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen }
+  return { address: `http://127.0.0.1:${portOf(server)}`, seen }
 }
 
 const log = await createLogger({ level: 'silent', format: 'json' })
 after(() => log[Symbol.asyncDispose]())
 
 async function create(t: TestContext, ca: object, token: string): Promise<CAClient> {
-  const { path: folder, ...directory } = await makeDirectory()
-  t.after(() => directory[Symbol.asyncDispose]())
+  const folder = temporaryFolder(t)
   const file = join(folder, 'livery.yaml')
   await writeFile(join(folder, 'token'), token)
   await writeFile(file, JSON.stringify({ ca }))

@@ -6,7 +6,7 @@ import { type Ledger, toLedgerEvent } from '../observe/ledger.ts'
 import type { Metrics } from '../observe/metrics.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
-export interface EventRecorderOptions {
+interface EventRecorderOptions {
   readonly clock: Clock
   readonly ledger: Ledger
   readonly log: EventLog

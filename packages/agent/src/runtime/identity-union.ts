@@ -10,10 +10,10 @@ export type HeldIdentities = ReadonlyMap<SpiffeId, HeldIdentity>
 
 /** The sources by rank: where two name a token file for one identity, that of the first is used. */
 const SOURCES = ['configuration', 'kubernetes'] as const
-export type SourceName = (typeof SOURCES)[number]
+type SourceName = (typeof SOURCES)[number]
 
 /** The identities that are held now and were not before, and the reverse. */
-export interface UnionChanges {
+interface UnionChanges {
   readonly added: readonly SpiffeId[]
   readonly removed: readonly SpiffeId[]
 }

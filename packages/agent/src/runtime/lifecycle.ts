@@ -8,7 +8,7 @@ import type { ConfigReloader } from './config-reloader.ts'
 import type { FollowedPods } from './followed-pods.ts'
 
 /** The parts that exist only once the sockets are bound. */
-export interface ServingParts {
+interface ServingParts {
   readonly endpoints: AdminEndpoints
   readonly sds: SdsServer
   /** Absent if the agent was started without a way to load its configuration. */

@@ -1,18 +1,17 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import type { SpiffeId } from '@livery/core'
 import { type AccessConfig, SdsServerError, type SocketConfig } from '@livery/sds-server'
+import { temporaryFolder } from '@livery/test-support'
 import { type Config, loadConfig } from '../config/load.ts'
 import { describeChanges } from './config-reloader.ts'
 import { IdentityUnion } from './identity-union.ts'
 import { configuredIdentities, type LiveChanges, LiveConfig, type LiveConfigOptions } from './live-config.ts'
 import { sdsSockets, shareOnDemand } from './sds-sockets.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-live-'))
-after(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder({ after })
 const signal = new AbortController().signal
 
 const WEB = 'spiffe://cluster.local/web'

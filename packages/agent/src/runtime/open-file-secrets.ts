@@ -2,6 +2,7 @@
 import {
   type Clock,
   type Events,
+  FILE_DEFAULTS,
   FileSecrets,
   foldersOf,
   isFileName,
@@ -13,7 +14,7 @@ import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 
-export interface FileSecretsParts {
+interface FileSecretsParts {
   readonly clock: Clock
   readonly vault: KeyVault
   readonly logger: Logger
@@ -21,18 +22,17 @@ export interface FileSecretsParts {
 }
 
 export function openFileSecrets(config: Config, { clock, vault, logger, events }: FileSecretsParts): FileSecrets {
-  const { expired, poll } = config.files
+  const { expired } = config.files
   return new FileSecrets({
     clock,
     vault,
     ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
     folders: allowedFolders(config),
     expired,
-    pollMs: poll,
     onWatchError: err =>
       logger.warn(
         { err },
-        `cannot watch the files that are named: they are looked at every ${poll / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances, or lower files.poll`,
+        `cannot watch the files that are named: they are looked at every ${FILE_DEFAULTS.pollMs / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances`,
       ),
     report: (name, event) => events.emit({ name, time: clock.now(), event }),
   })

@@ -5,7 +5,7 @@ import type { Logger } from '../observe/logger.ts'
 import { StoreOwner } from '../takeover/store-owner.ts'
 import type { Lifecycle } from './lifecycle.ts'
 
-export interface OwnStoreParts {
+interface OwnStoreParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly lifecycle: Lifecycle

@@ -4,7 +4,7 @@ import type { SdsServer } from '@livery/sds-server'
 import type { NodePods } from '../kubernetes/node-pods.ts'
 import type { HeldIdentity, IdentityUnion } from './identity-union.ts'
 
-export interface PodIdentitiesOptions {
+interface PodIdentitiesOptions {
   readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
   readonly union: Pick<IdentityUnion, 'replace'>
   readonly sds: Pick<SdsServer, 'review'>

@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { SocketConfig } from '@livery/sds-server'
 import { DEFAULT_NAMES, DEFAULT_OPTIONS } from '@livery/sds-server/defaults'
-import { makeDirectory } from '../../test/livery-process.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { loadConfig } from '../config/load.ts'
 import { describeSocket, sdsSockets, serverOptions, shareOnDemand } from './sds-sockets.ts'
 
-test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async () => {
-  await using directory = await makeDirectory()
-  const file = join(directory.path, 'livery.yaml')
+test('a caller gets half of the room that the listed identities leave, unless the configuration says how much', async t => {
+  const directory = temporaryFolder(t)
+  const file = join(directory, 'livery.yaml')
   const config = {
     ca: { plugin: 'embedded' },
     identities: [{ range: 'spiffe://cluster.local/sa-{0..300}' }],
@@ -21,7 +21,7 @@ test('a caller gets half of the room that the listed identities leave, unless th
   const { config: loaded } = await loadConfig({
     file,
     environment: {},
-    workingDirectory: directory.path,
+    workingDirectory: directory,
     terminal: false,
   })
   assert.deepEqual(
@@ -57,13 +57,13 @@ test('the line of a socket names what its callers are allowed, and that only bun
   for (const [socket, text] of cases) assert.equal(describeSocket({ path: '/s', ...socket }), `socket /s: ${text}`)
 })
 
-test('each key of sds reaches the server, as the configuration or as the default of the server has it', async () => {
-  await using directory = await makeDirectory()
-  const file = join(directory.path, 'livery.yaml')
+test('each key of sds reaches the server, as the configuration or as the default of the server has it', async t => {
+  const directory = temporaryFolder(t)
+  const file = join(directory, 'livery.yaml')
   const optionsOf = async (more: object) => {
     const identities = [{ id: 'spiffe://cluster.local/web', socket: 'web.sock' }]
     await writeFile(file, JSON.stringify({ ca: { plugin: 'embedded' }, identities, ...more }))
-    const sources = { file, environment: {}, workingDirectory: directory.path, terminal: false }
+    const sources = { file, environment: {}, workingDirectory: directory, terminal: false }
     return serverOptions((await loadConfig(sources)).config)
   }
   const { drainMs, takeover, refusedNames } = DEFAULT_OPTIONS

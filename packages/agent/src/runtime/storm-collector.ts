@@ -5,7 +5,7 @@ import type { Clock } from '@livery/core'
 const STORM = 1_000
 const CALM_MS = 3_000
 
-export interface StormCollectorOptions {
+interface StormCollectorOptions {
   readonly clock: Clock
   /** Collects all garbage at once. It stops the event loop for about 30 µs an identity held. */
   readonly collect: () => void

@@ -18,7 +18,7 @@ export async function withWellKnownFiles(
   const { WellKnownFiles } = await import('@livery/ca-plugins/file-mount')
   const log = pluginLog(logger, 'file-mount')
   const context = { clock, log, metrics: counters, trustDomain, ...(vault && { vault }) }
-  return stack.use(new WellKnownFiles({ ca, folders, pollMs: files.poll, context }))
+  return stack.use(new WellKnownFiles({ ca, folders, context }))
 }
 
 function realOf(folder: string): string {

@@ -7,12 +7,12 @@ import { Fault } from './fault.ts'
 import { messageFault, type Schema } from './schema-parts.ts'
 
 /** A fault of the value at `path` within what was checked. */
-export interface Refusal {
+interface Refusal {
   readonly path: Path
   readonly fault: Fault
 }
 
-export type Checked<T, R> = { readonly output: T } | { readonly refusals: readonly R[] }
+type Checked<T, R> = { readonly output: T } | { readonly refusals: readonly R[] }
 
 /** The value that the schema reads from `input`, or its problems. */
 export function check<T>(schema: Schema<T>, input: unknown): Checked<T, Refusal> {

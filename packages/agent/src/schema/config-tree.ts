@@ -19,7 +19,7 @@ export interface MapNode extends ConfigNode {
   readonly value: ReadonlyMap<string, ConfigNode>
 }
 
-export interface ListNode extends ConfigNode {
+interface ListNode extends ConfigNode {
   readonly value: readonly ConfigNode[]
 }
 

@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import fc from 'fast-check'
 import { ConfigError } from './config-error.ts'
 import { type ConfigNode, isTreeObject, Location, type Path, plain } from './config-tree.ts'
 import { contentDigest, parseConfigDocument, readDocument } from './document.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-document-'))
-after(() => rmSync(directory, { recursive: true }))
+const directory = temporaryFolder({ after })
 
 function messageOf(text: string): string {
   try {

@@ -10,7 +10,7 @@ import { Fault, faultFrom } from './fault.ts'
 import { parseOffLoop } from './parse-off-loop.ts'
 
 /** The content of a file. */
-export interface ConfigDocument {
+interface ConfigDocument {
   readonly root: ConfigNode
   /** SHA-256 of the file's bytes, hex. */
   readonly digest: string

@@ -136,7 +136,7 @@ export const trustDomain: Schema<string> = text(
   'Write a name such as cluster.local',
 )
 
-export function checkSpiffeId(input: string): SpiffeId | Fault {
+function checkSpiffeId(input: string): SpiffeId | Fault {
   const problem = spiffeIdProblem(input)
   if (problem === undefined) return input as SpiffeId
   return new Fault(

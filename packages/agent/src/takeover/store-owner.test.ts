@@ -1,7 +1,7 @@
 /** The two sides of a handover on a real socket, through the ends that neither of them has planned. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,6 +9,7 @@ import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { pino } from 'pino'
 import { ownerSocket } from './handover-steps.ts'
 import { Predecessor } from './predecessor.ts'
@@ -28,13 +29,10 @@ class Bench {
   }
 
   static async create(t: TestContext): Promise<Bench> {
-    const bench = new Bench(await mkdtemp(join(tmpdir(), 'livery-owner-')))
+    const bench = new Bench(temporaryFolder(t))
     const owner = await bench.listen()
     bench.owner = owner
-    t.after(async () => {
-      await owner[Symbol.asyncDispose]()
-      await rm(bench.directory, { recursive: true })
-    })
+    t.after(() => owner[Symbol.asyncDispose]())
     return bench
   }
 
@@ -89,8 +87,7 @@ test('a successor that hangs is refused after a minute, and what it keeps is tak
   using successor = await bench.find()
   await successor.ask('store')
   await rm(ownerSocket(bench.directory))
-  const hanging = createServer().listen(ownerSocket(bench.directory))
-  await once(hanging, 'listening')
+  const hanging = await listening(createServer(), ownerSocket(bench.directory))
   const refused = once(successor.refused, 'abort')
   await bench.clock.advance(60_000)
   await refused

@@ -7,7 +7,7 @@ import type { Logger } from '../observe/logger.ts'
 import { MAX_LINE_BYTES, ownerSocket, parseStep, type Step, type StepAnswer } from './handover-steps.ts'
 
 /** The agent, as the steps of a handover change it. */
-export interface Handover {
+interface Handover {
   /** Before and after that there is nothing to hand over. */
   isServing(): boolean
   /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
@@ -24,7 +24,7 @@ export interface Handover {
   onSuccessorGone(): void
 }
 
-export interface StoreOwnerOptions extends Handover {
+interface StoreOwnerOptions extends Handover {
   /** The directory of the store. */
   readonly directory: string
   /** Whether the previous owner, if one is left, has released the store to this agent. */

@@ -3,7 +3,7 @@
 import type { JsonAnswer, JsonRequest } from '@livery/ca-plugins/support'
 import { after, backoff, type Clock, type RootListener, type RootSource, readSpiffeBundle, scrub } from '@livery/core'
 
-export interface BundleEndpointOptions {
+interface BundleEndpointOptions {
   readonly trustDomain: string
   readonly url: string
   readonly clock: Clock
@@ -14,7 +14,7 @@ export interface BundleEndpointOptions {
 }
 
 /** The part of an `HttpsJson` that it needs. */
-export interface Connection extends AsyncDisposable {
+interface Connection extends AsyncDisposable {
   request(request: JsonRequest): Promise<JsonAnswer>
 }
 

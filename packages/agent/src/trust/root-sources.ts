@@ -6,7 +6,7 @@ import type { Logger } from '../observe/logger.ts'
 import { isPem } from '../schema/values.ts'
 import { BundleEndpoint } from './bundle-endpoint.ts'
 
-export interface RootSourcesOptions {
+interface RootSourcesOptions {
   readonly clock: Clock
   readonly logger: Logger
 }

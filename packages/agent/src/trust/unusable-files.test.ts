@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { makeIssuer } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { unusableTrustFiles } from './unusable-files.ts'
 
 test('files of trust that are missing or no roots are listed by their keys, and those that can be used are not', async t => {
-  const directory = mkdtempSync(join(tmpdir(), 'livery-trust-'))
-  t.after(() => rmSync(directory, { recursive: true }))
+  const directory = temporaryFolder(t)
   const { pem } = await makeIssuer('CN=root', Date.now())
   const write = (name: string, text: string) => {
     const path = join(directory, name)

@@ -20,7 +20,7 @@ export interface CommandReference {
   readonly exitCodes: string | undefined
 }
 
-export interface ArgumentReference {
+interface ArgumentReference {
   /** `<name>`, or `[name]` if it can be left out. */
   readonly term: string
   readonly description: string

@@ -1,14 +1,15 @@
 /** Configuration documents through the whole reader: a configuration, or a ConfigError that names the place; never anything else. */
 import assert from 'node:assert/strict'
-import { mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { TemporaryFolder } from '@livery/test-support'
 import fc from 'fast-check'
 import { loadConfig } from '../../src/config/load.ts'
 import { ConfigError } from '../../src/schema/config-error.ts'
 
-const directory = mkdtempSync(join(tmpdir(), 'livery-fuzz-'))
-const file = join(directory, 'livery.yaml')
+const directory = new TemporaryFolder()
+process.once('exit', () => directory[Symbol.dispose]())
+const file = join(directory.path, 'livery.yaml')
 
 const KEYS = [
   'trustDomain',
@@ -93,7 +94,7 @@ export const maxCpuMs = 100
 export async function run(text: string): Promise<void> {
   writeFileSync(file, text)
   try {
-    await loadConfig({ file, environment: {}, workingDirectory: directory, terminal: false })
+    await loadConfig({ file, environment: {}, workingDirectory: directory.path, terminal: false })
   } catch (error) {
     assert.ok(error instanceof ConfigError, error instanceof Error ? error.stack : String(error))
     const most = 2_000 + 500 * text.length

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { isCAError, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { freePort, temporaryFolder } from '@livery/test-support'
+import { isCAError } from '../../test/citadel-setup.ts'
 import { jwt, metadataAnswers, startTokenServer, type TokenAnswer } from '../../test/token-server.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { gceMetadata } from './gce-metadata.ts'
@@ -86,7 +86,7 @@ test('a server that fails at renewal leaves the old token in use until its end',
 
 test("an identity's own token file takes precedence over the metadata server", async t => {
   const { server, source } = await setUp(t)
-  const file = join(await temporaryDirectory(t), 'token')
+  const file = join(temporaryFolder(t), 'token')
   await writeFile(file, 'token-of-api')
   assert.equal((await source.get({ tokenFile: file, signal })).token, 'token-of-api')
   assert.equal(server.requests.length, 0)
@@ -113,11 +113,7 @@ for (const [what, answer, [code, message]] of failures)
   })
 
 test('a server that is not there is unavailable, with the address', async t => {
-  const free = createServer()
-  await new Promise<void>(resolve => free.listen(0, '127.0.0.1', resolve))
-  const bound = free.address()
-  const address = `http://127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
-  await new Promise(resolve => free.close(resolve))
+  const address = `http://127.0.0.1:${await freePort()}`
   const { context, config } = await setUp(t)
   const source = await gceMetadata.create(context, { ...config, address })
   await assert.rejects(source.get({ audience: AUDIENCE, signal }), (error: Error) => {

@@ -4,7 +4,7 @@ import { caError } from '../answers/ca-error.ts'
 import type { HttpRequest } from '../transport/http-pool.ts'
 import { HttpsJson, type JsonAnswer } from '../transport/https-json.ts'
 
-export interface TokenExchange extends HttpRequest {
+interface TokenExchange extends HttpRequest {
   /** After "Cannot", for errors: `exchange … at …`. */
   readonly action: string
   readonly url: URL

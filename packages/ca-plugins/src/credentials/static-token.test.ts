@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isCAError, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError } from '../../test/citadel-setup.ts'
 import { jwt } from '../../test/token-server.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { staticToken } from './static-token.ts'
@@ -27,7 +28,7 @@ test('once it has expired it is refused', async () => {
 })
 
 test("an identity's own token file takes precedence over it", async t => {
-  const file = join(await temporaryDirectory(t), 'token')
+  const file = join(temporaryFolder(t), 'token')
   await writeFile(file, 'token-of-api')
   const source = await staticToken.create(pluginContext(), { token: 'hush' })
   assert.equal((await source.get({ tokenFile: file, signal })).token, 'token-of-api')

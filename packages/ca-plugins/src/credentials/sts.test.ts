@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import type { CredentialSource } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { isCAError, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError } from '../../test/citadel-setup.ts'
 import { jwt, metadataAnswers, startTokenServer, stsAnswers, type TokenAnswer } from '../../test/token-server.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { exchangeTokens, sts } from './sts.ts'
@@ -23,7 +24,7 @@ async function setUp(t: TestContext) {
     token => token.startsWith('subject-'),
   )
   const server = await startTokenServer(t, good)
-  const file = join(await temporaryDirectory(t), 'token')
+  const file = join(temporaryFolder(t), 'token')
   await writeFile(file, 'subject-1')
   const config = {
     endpoint: `${server.address}/v1/token`,

@@ -9,7 +9,7 @@ import {
 } from '@livery/core'
 import { reasonOf } from '../answers/reason-of.ts'
 
-export interface TokenCacheOptions {
+interface TokenCacheOptions {
   readonly clock: Clock
   readonly log: Pick<PluginLog, 'warn'>
   /** A token with less left than this is fetched again, milliseconds; a function of the lifetime where that varies. */
@@ -30,7 +30,7 @@ export function tokenKey(
 }
 
 /** Resolves with a new token; rejects with a `CAError`, or the reason of `signal`. */
-export type FetchToken = (signal: AbortSignal) => Promise<Credential>
+type FetchToken = (signal: AbortSignal) => Promise<Credential>
 
 interface Held {
   readonly credential: Credential

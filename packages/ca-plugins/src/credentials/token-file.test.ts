@@ -4,7 +4,8 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
-import { isCAError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../test/citadel-setup.ts'
 import { jwt } from '../../test/token-server.ts'
 import { pluginContext } from '../testing/plugin-context.ts'
 import { tokenFile } from './token-file.ts'
@@ -14,7 +15,7 @@ const { signal } = new AbortController()
 const NOW = Date.UTC(2026, 0, 1) / 1000
 
 test('the file is read at each call, without the white space around the token', async t => {
-  const file = join(await temporaryDirectory(t), 'token')
+  const file = join(temporaryFolder(t), 'token')
   const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
   await writeFile(file, 'token-1\n')
   assert.deepEqual(await source.get({ signal }), { token: 'token-1' })
@@ -23,7 +24,7 @@ test('the file is read at each call, without the white space around the token', 
 })
 
 test('an own file takes precedence over the common one', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   const files = { common: join(directory, 'common'), own: join(directory, 'own') }
   for (const [name, file] of Object.entries(files)) await writeFile(file, `token-${name}`)
   const context = { ...pluginContext(), tokenFile: files.common }
@@ -41,7 +42,7 @@ test('without a file it is configured only for identities that have one of their
 })
 
 test('a JWT comes with its expiry, and is refused from that instant on, before anybody gets it', async t => {
-  const file = join(await temporaryDirectory(t), 'token')
+  const file = join(temporaryFolder(t), 'token')
   const clock = new FakeClock()
   const source = await tokenFile.create({ ...pluginContext({ clock }), tokenFile: file }, {})
   const token = jwt({ exp: NOW + 600, sub: 'hush' })
@@ -70,7 +71,7 @@ const opaque: readonly (readonly [string, string])[] = [
 ]
 for (const [what, token] of opaque)
   test(`a token that is ${what} is passed on`, async t => {
-    const file = join(await temporaryDirectory(t), 'token')
+    const file = join(temporaryFolder(t), 'token')
     await writeFile(file, token)
     const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
     assert.deepEqual(await source.get({ signal }), { token })
@@ -85,7 +86,7 @@ const unusable: readonly (readonly [string, string | undefined, RegExp])[] = [
 ]
 for (const [what, text, reason] of unusable)
   test(`a file that is ${what} is unauthenticated, named, and its content stays secret`, async t => {
-    const file = join(await temporaryDirectory(t), 'token')
+    const file = join(temporaryFolder(t), 'token')
     if (text !== undefined) await writeFile(file, text)
     const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
     await assert.rejects(source.get({ signal }), (error: Error) => {
@@ -99,7 +100,7 @@ for (const [what, text, reason] of unusable)
   })
 
 test('a directory or a FIFO is refused without blocking', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   execFileSync('mkfifo', [join(directory, 'fifo')])
   const source = await tokenFile.create(pluginContext(), {})
   for (const file of [directory, join(directory, 'fifo')])
@@ -107,7 +108,7 @@ test('a directory or a FIFO is refused without blocking', async t => {
 })
 
 test('an aborted request rejects with the reason of its signal', async t => {
-  const file = join(await temporaryDirectory(t), 'token')
+  const file = join(temporaryFolder(t), 'token')
   await writeFile(file, 'token-1')
   const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
   const reason = new Error('nobody waits')

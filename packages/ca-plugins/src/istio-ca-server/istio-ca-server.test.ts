@@ -10,7 +10,8 @@ import { connect } from 'node:tls'
 import { ChannelCredentials, status } from '@grpc/grpc-js'
 import { pemToDer, type SpiffeId, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, createCitadel, temporaryDirectory, WEB } from '../../test/citadel-setup.ts'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
+import { API, createCitadel, WEB } from '../../test/citadel-setup.ts'
 import { type Ask, ask, askAt, type CaServerSetup, setUpCaServer } from '../../test/istio-ca-server-setup.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import { pluginContext } from '../testing/plugin-context.ts'
@@ -198,7 +199,7 @@ test('a certificate that was issued without a token does not renew itself', asyn
 })
 
 test('the grant is known after a restart of the CA and a change of its signing root', async t => {
-  const directory = join(await temporaryDirectory(t), 'ca')
+  const directory = join(temporaryFolder(t), 'ca')
   const clock = new SystemClock()
   t.after(() => clock[Symbol.dispose]())
   const open = () => CertificateAuthority.open({ clock, trustDomain: 'cluster.local', directory })
@@ -299,11 +300,9 @@ test('headers that are not ASCII are written to no log', async t => {
 })
 
 test('an address that is taken or malformed is an error that names it', async t => {
-  const taken = createServer()
-  await new Promise<void>(resolve => taken.listen(0, '127.0.0.1', resolve))
+  const taken = await listening(createServer())
   t.after(() => taken.close())
-  const bound = taken.address()
-  const listen = `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
+  const listen = `127.0.0.1:${portOf(taken)}`
   await assert.rejects(setUpCaServer(t, { listen }), new RegExp(`Cannot serve the CA on ${listen}: .*EADDRINUSE`))
   await assert.rejects(setUpCaServer(t, { listen: 'nowhere' }), { name: 'TypeError', message: /listen "nowhere"/ })
 })
@@ -333,7 +332,7 @@ test('a call that is open when it closes may go on for the drain time, then it i
 
 test('the citadel plugin and this server do the whole way: token, impersonation, chain, roots', async t => {
   const { server, authority } = await setUpCaServer(t, { authenticators }, { intermediate: true })
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   const tokenFile = `${directory}/token`
   await writeFile(tokenFile, 'node-token')
   await using client = await createCitadel(

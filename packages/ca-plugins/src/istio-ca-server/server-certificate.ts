@@ -5,7 +5,7 @@ import { reasonOf } from '../answers/reason-of.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import type { ServerNames } from '../plugins/embedded/server-names.ts'
 
-export interface ServerCertificateOptions {
+interface ServerCertificateOptions {
   readonly authority: CertificateAuthority
   readonly clock: Clock
   readonly names: ServerNames

@@ -29,7 +29,7 @@ export interface ApiRequest extends HttpRequest {
   readonly maxValues?: number
 }
 
-export interface ApiObject {
+interface ApiObject {
   readonly status: number
   readonly json: Readonly<Record<string, unknown>>
 }

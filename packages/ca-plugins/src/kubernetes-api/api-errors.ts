@@ -36,7 +36,7 @@ const RESOURCES = {
 } as const
 
 /** An answer of the API server. */
-export interface ApiAnswer {
+interface ApiAnswer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string

@@ -10,7 +10,7 @@ import { type ApiSession, type AuthorizedPool, type Login, type LoginSource, UNL
 const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MAX_BYTES = 1_048_576
 
-export interface PodLoginOptions {
+interface PodLoginOptions {
   /** Precedes the paths that kubelet mounts. Default: empty. */
   readonly root?: string | undefined
   /** The advice for a process that does not run in a pod. */

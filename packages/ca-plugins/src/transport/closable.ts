@@ -2,7 +2,7 @@
 import { abortWith, CAError } from '@livery/core'
 
 /** One call, until it is disposed. */
-export interface OpenCall extends Disposable {
+interface OpenCall extends Disposable {
   /** Its signal is aborted with that of the caller, once the client is closed, or by the call's own deadline. */
   readonly ending: AbortController
 }

@@ -3,7 +3,8 @@ import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { SystemClock } from '@livery/core'
-import { isCAError, replaceFile, temporaryDirectory } from '../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../test/citadel-setup.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { workloadRequest } from '../testing/workload-request.ts'
@@ -14,7 +15,7 @@ const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 /** A CA with its root in `root.pem`, and files for a client certificate that are not there yet. */
 async function setUp(t: TestContext) {
   const authority = await CertificateAuthority.open({ clock: new SystemClock(), trustDomain: 'cluster.local' })
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   const rootCert = join(directory, 'root.pem')
   await replaceFile(rootCert, authority.trustBundle().join(''))
   const clientCertificate = { certFile: join(directory, 'cert.pem'), keyFile: join(directory, 'key.pem') }

@@ -16,7 +16,7 @@ interface Held<C, M> {
 }
 
 /** One use of a connection, until it is disposed. */
-export interface Lease<C> extends Disposable {
+interface Lease<C> extends Disposable {
   readonly connection: C
 }
 

@@ -1,9 +1,9 @@
 /** Servers that begin an answer and never come to its end: each costs its caller a bounded number of bytes. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
+import { listening, portOf } from '@livery/test-support'
 import { isCAError } from '../../test/citadel-setup.ts'
 import { HttpsJson } from './https-json.ts'
 
@@ -31,13 +31,12 @@ async function serve(t: TestContext, first: string, again = '') {
       pump()
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  await listening(server)
   t.after(() => {
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, sent: () => sent }
+  return { address: `http://127.0.0.1:${portOf(server)}`, sent: () => sent }
 }
 
 async function ask(t: TestContext, first: string, again?: string) {

@@ -6,7 +6,7 @@ import type { ChannelCall, ChannelOptions } from './grpc-channel.ts'
 import { isStatus } from './grpc-status.ts'
 import { Http2Channel } from './http2-channel.ts'
 
-export interface UnaryCall extends Omit<ChannelCall, 'timeoutMs'> {
+interface UnaryCall extends Omit<ChannelCall, 'timeoutMs'> {
   readonly signal: AbortSignal
   /**
    * How long to wait for the connection before the call, milliseconds; without one it fails then as it would have at once.
@@ -17,7 +17,7 @@ export interface UnaryCall extends Omit<ChannelCall, 'timeoutMs'> {
   readonly deadline?: CallDeadline
 }
 
-export interface CallDeadline {
+interface CallDeadline {
   /** How long the call may take, without the wait for its connection, milliseconds. */
   readonly ms: number
   /** Called after that time: aborts the signal of the call. */

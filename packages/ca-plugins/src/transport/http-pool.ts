@@ -16,7 +16,7 @@ export interface HttpRequest {
   readonly body?: object | string
 }
 
-export interface TlsAgentOptions {
+interface TlsAgentOptions {
   /** How many connections there are at most; further calls wait for one of them. Default: 64. */
   readonly maxSockets?: number
   /** Whether the server's certificate must verify. Default: `true`. */

@@ -1,15 +1,14 @@
 /** Calls to a CA through the proxy that the environment names, and what gRPC's own variables say about TLS. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { FakeClock } from '@livery/core/testing'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { CALL, failureOf } from '../../test/channel-setup.ts'
-import { temporaryDirectory } from '../../test/citadel-setup.ts'
 import { answer, RawGrpcServer } from '../../test/raw-grpc-server.ts'
 import { FaultyCaServer } from '../testing/faulty-ca-server.ts'
 import type { ChannelTarget } from './grpc-channel.ts'
@@ -65,9 +64,9 @@ async function startProxy(t: TestContext, port: number, code = 200): Promise<Run
     socket.on('close', () => upstream.destroy())
     socket.pipe(upstream).pipe(socket)
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  await listening(server)
   t.after(() => server.close())
-  return Object.assign(running, { url: `http://user:hunter2@127.0.0.1:${(server.address() as AddressInfo).port}` })
+  return Object.assign(running, { url: `http://user:hunter2@127.0.0.1:${portOf(server)}` })
 }
 
 function channelTo(t: TestContext, target: Partial<ChannelTarget>, environment: Record<string, string>): Http2Channel {
@@ -127,7 +126,7 @@ for (const value of ['https://user:hunter2@proxy.example', 'proxy.example:3128',
 test("gRPC's variables name roots where the configuration has none, and ciphers", async t => {
   await using server = await FaultyCaServer.start()
   const port = Number(server.address.split(':')[1])
-  const rootsFile = join(await temporaryDirectory(t), 'roots.pem')
+  const rootsFile = join(temporaryFolder(t), 'roots.pem')
   await writeFile(rootsFile, server.authority.trustBundle().join(''))
   const target = { host: '127.0.0.1', port, serverName: '127.0.0.1', plaintext: false }
   const callWith = async (environment: Record<string, string>) =>

@@ -12,7 +12,7 @@ const http = process.getBuiltinModule('node:http')
 const PROXIES = ['grpc_proxy', 'https_proxy', 'HTTPS_PROXY', 'http_proxy']
 const EXCEPTIONS = ['no_grpc_proxy', 'no_proxy', 'NO_PROXY']
 
-export interface Proxy extends HostPort {
+interface Proxy extends HostPort {
   /** The value of `Proxy-Authorization`. */
   readonly authorization: string | undefined
 }

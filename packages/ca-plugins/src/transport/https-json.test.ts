@@ -5,8 +5,8 @@ import { createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { CAError, SystemClock, splitCertificates, type TlsMaterial } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { freePort, listening, portOf } from '@livery/test-support'
 import { isCAError } from '../../test/citadel-setup.ts'
-import { freePort } from '../../test/free-port.ts'
 import { JsonCaServer, type JsonHandler } from '../../test/json-ca-server.ts'
 import { FakeCA } from '../conformance/index.ts'
 import { CertificateAuthority } from '../plugins/embedded/index.ts'
@@ -159,9 +159,9 @@ test('an answer in a million pieces, or of a million values, is given up at the 
         })
       })
   })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
+  await listening(server)
   t.after(() => server.close())
-  const { port } = Object(server.address())
+  const port = portOf(server)
   const call = open(t, `http://127.0.0.1:${port}`).request({ action, path: 'x', signal: t.signal })
   await assert.rejects(call, isCAError('bad-response', /more than 1048576 bytes or 4096 pieces/))
   assert.equal(sent.bytes, 0, 'the rest was not read')
@@ -185,11 +185,9 @@ test('a redirect is not followed', async t => {
 
 test('a connection that breaks, a closed port and an answer that is not HTTP are unavailable', async t => {
   const broken = await serve(t, async () => 'reset')
-  const raw = createServer(socket => socket.resume().end('SSH-2.0-OpenSSH\r\n')).listen(0, '127.0.0.1')
-  await once(raw, 'listening')
+  const raw = await listening(createServer(socket => socket.resume().end('SSH-2.0-OpenSSH\r\n')))
   t.after(() => new Promise(resolve => raw.close(resolve)))
-  const bound = raw.address()
-  const port = typeof bound === 'object' && bound ? bound.port : 0
+  const port = portOf(raw)
   const closed = await JsonCaServer.start(async () => ANSWER)
   await closed[Symbol.asyncDispose]()
   for (const address of [broken.address, `http://127.0.0.1:${port}`, closed.address])
@@ -212,8 +210,8 @@ test('an answer ends the outage: the first attempts of the next one follow each 
   }
   await waitInVain()
   await clock.advance(600_000)
-  const server = createHttpServer((_, response) => response.end('{}')).listen(port, '127.0.0.1')
-  await once(server, 'listening')
+  const server = createHttpServer((_, response) => response.end('{}'))
+  await listening(server, port)
   await client.request({ action, path: 'x', signal: t.signal })
   server.close().closeAllConnections()
   await once(server, 'close')

@@ -13,7 +13,7 @@ import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
 /** Before an answer; gRPC has no use for them, and a proxy sends one or two. */
 const MAX_INTERIM_ANSWERS = 16
 
-export interface UnaryRequest {
+interface UnaryRequest {
   /** Names and values in turn, the pseudo-headers first: Node takes an object apart at a cost. */
   readonly headers: readonly string[]
   readonly message: Uint8Array

@@ -4,7 +4,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { FakeClock } from '@livery/core/testing'
-import { freePort } from '../../test/free-port.ts'
+import { freePort, listening } from '@livery/test-support'
 import { Outage } from './outage.ts'
 import { untilReachable } from './until-reachable.ts'
 
@@ -37,8 +37,7 @@ test('a server that is back is found by the next attempt, a tenth of a second af
   const reached = reach()
   for (const ms of PAUSES_MS.slice(0, 3)) await pause(ms)
   await clock.waitForDeadline(time => time === clock.now() + 100)
-  const server = createServer().listen(port, '127.0.0.1')
-  await once(server, 'listening')
+  const server = await listening(createServer(), port)
   await clock.advance(100)
   await reached
   server.close()
@@ -68,8 +67,7 @@ test('the next wait goes on with the pauses of a long outage, and a server that 
   await pause(300)
   await pause(150)
   await second
-  const server = createServer().listen(port, '127.0.0.1')
-  await once(server, 'listening')
+  const server = await listening(createServer(), port)
   await reach()
   server.close()
   await once(server, 'close')

@@ -5,7 +5,7 @@ import { after, type Clock, sleep } from '@livery/core'
 import { DIAL_MS, limitConnecting } from './connect-limit.ts'
 import type { Outage } from './outage.ts'
 
-export interface Reach {
+interface Reach {
   readonly clock: Clock
   /** How long to wait at most, milliseconds. */
   readonly ms: number

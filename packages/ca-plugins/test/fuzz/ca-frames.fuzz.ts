@@ -1,9 +1,9 @@
 /** Frames of HTTP/2 from a CA, in any order, whole and damaged: the call ends with an answer or an error, and nothing is left over. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer, type Socket } from 'node:net'
 import { Metadata } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core'
+import { listening, portOf } from '@livery/test-support'
 import fc from 'fast-check'
 import { literalHeaders, rawFrame, uint32 } from '../../../sds-server/test/raw-http2.ts'
 import { GrpcConnection } from '../../src/transport/grpc-connection.ts'
@@ -15,12 +15,9 @@ const server = createServer(socket => {
   // A client speaks first.
   socket.once('data', () => send(socket))
 })
-server.listen(0, '127.0.0.1')
-await once(server, 'listening')
-const address = server.address()
-assert.ok(typeof address === 'object' && address)
+await listening(server)
 const clock = new SystemClock()
-const target = { host: '127.0.0.1', port: address.port, serverName: 'ca', plaintext: true, material: {} }
+const target = { host: '127.0.0.1', port: portOf(server), serverName: 'ca', plaintext: true, material: {} }
 
 const text = fc.oneof(
   fc.string({ maxLength: 12 }),

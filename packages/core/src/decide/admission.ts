@@ -5,6 +5,7 @@ import { type Identity, type Keep, newIdentity, OK, usable } from '../state/iden
 import { armWake, isUsed } from '../state/state.ts'
 import { hurry, retryNow } from './hurry.ts'
 import { enqueue, setWork } from './plan.ts'
+import { forgetOwnRoots } from './roots.ts'
 import { clear } from './serving.ts'
 import { report, type Turn } from './turn.ts'
 
@@ -170,6 +171,7 @@ function forget(turn: Turn, identity: Identity, reason: End): void {
   turn.state.unused.delete(identity)
   stop(turn, identity, 'forgotten', reason)
   turn.state.wakes.delete(identity)
+  forgetOwnRoots(turn, identity.id)
   turn.actions.push({ kind: 'withdraw', id: identity.id })
 }
 
@@ -180,6 +182,6 @@ function stop(turn: Turn, identity: Identity, kind: 'idle' | 'forgotten', reason
   setWork(turn, identity, { kind })
   identity.health = OK
   state.ttl.forget(identity.id)
-  actions.push({ kind: 'forget', id: identity.id, isHeld: kind === 'idle' })
+  actions.push({ kind: 'forget', id: identity.id })
   clear(turn, identity)
 }

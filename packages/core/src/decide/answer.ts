@@ -1,12 +1,12 @@
 /** A certificate came, from the CA or the store: whether it is taken, from when it is served, when it is renewed. */
 
 import { CAError } from '../contract/ca-client.ts'
-import { asShownCAError } from '../contract/ca-failure.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { failingWith, type Identity, OK, type Request, usable, worthKeeping } from '../state/identity.ts'
 import type { Issued, Source } from '../state/issued.ts'
 import { toIssued } from '../state/issued.ts'
 import { faultOf } from '../x509/ca-answer-verifier.ts'
+import { release } from './bundle.ts'
 import { gaveCertificate } from './circuit.ts'
 import type { Answer, Found, Judged, RestoreSource } from './event.ts'
 import { bringForward, enqueue, isCurrent, ownBackoff, retryAfter, wait } from './plan.ts'
@@ -16,6 +16,7 @@ import { followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime, turnTim
 import { failed } from './retry.ts'
 import { checkRevocation } from './revocation.ts'
 import { followFirst, mayReplace } from './rollout.ts'
+import { accept } from './roots.ts'
 import { offer } from './serving.ts'
 import { report, type Turn } from './turn.ts'
 
@@ -73,40 +74,42 @@ const WHAT = { store: 'stored', bootstrap: 'bootstrap' } as const
 /** Nothing is learned before every check has passed: the roots of an answer that is refused were never trusted. */
 function take(turn: Turn, identity: Identity, answer: Answer, request: Request): Issued | CAError {
   const { id } = identity
-  const revocation = turn.state.trust.revocationOf(answer.offered, answer.verified)
+  const revocation = revocationOf(turn, answer)
   if (revocation !== undefined) return revokedAnswer(id, revocation)
   const { clientRefusal } = answer.verified
   if (clientRefusal !== undefined && !servesRefused(turn, identity, clientRefusal))
     return preflightFailed(id, clientRefusal)
-  try {
-    return trustAndSeal(turn, id, answer, { source: answer.source, receivedAt: turn.now, phase: request.phase })
-  } catch (error) {
-    return asShownCAError(error)
-  }
+  return trust(turn, id, answer, { source: answer.source, receivedAt: turn.now, phase: request.phase })
 }
 
 function takeFound(turn: Turn, { id }: Identity, source: RestoreSource, found: Found): Issued | string {
   // A clock that was set back must not put off the renewal.
   const origin = { source, receivedAt: Math.min(found.receivedAt, turn.now), phase: found.phase }
-  try {
-    // It is no word of the CA's on what it names no longer.
-    return trustAndSeal(turn, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
-  } catch (error) {
-    turn.actions.push({ kind: 'wipe', key: found.key })
-    return faultOf(asShownCAError(error))
-  }
+  // It is no word of the CA's on what it names no longer.
+  const issued = trust(turn, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
+  if (!(issued instanceof CAError)) return issued
+  turn.actions.push({ kind: 'wipe', key: found.key })
+  return faultOf(issued)
 }
 
-/** Throws a {@link CAError} if there is no place for its root. */
-function trustAndSeal(
-  { state: { trust } }: Turn,
+/** Takes in its roots; fails if there is no place for the one that it needs. */
+function trust(
+  turn: Turn,
   id: SpiffeId,
   { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,
   origin: { readonly source: Source; readonly receivedAt: number; readonly phase: number },
-): Issued {
-  const { bundle, anchor: root } = trust.accept(offered, verified)
-  bundle.lease(root.fingerprint)
-  return toIssued(verified, { ...origin, id, key, hint, root, bundle })
+): Issued | CAError {
+  const accepted = accept(turn, offered, verified)
+  if (accepted instanceof CAError) return accepted
+  accepted.bundle.lease(accepted.root.fingerprint)
+  return toIssued(verified, { ...origin, ...accepted, id, key, hint })
+}
+
+/** Why the chain of an answer is revoked; `undefined` if it is not. */
+function revocationOf({ state }: Turn, { offered, verified }: Answer): string | undefined {
+  const { chainPem, serialNumber, rootFingerprint } = verified
+  const root = state.bundles.anchorsFor(offered).find(({ fingerprint }) => fingerprint === rootFingerprint)
+  return root && state.crls.of(trustDomainOf(offered.identity)).judgeOf(chainPem, root)(serialNumber)
 }
 
 /** A new certificate: served now, or when its root is known and its time has come. */
@@ -143,7 +146,7 @@ function use(turn: Turn, identity: Identity, issued: Issued, askedAt: number): v
 /** It begins after the one in use ends: the clock of the CA, or of the replica that answered, is ahead. Another may not be. */
 function takeTooLate(turn: Turn, identity: Identity, issued: Issued, from: number): void {
   const { upcoming } = identity
-  if (upcoming && upcoming.issued.secret.notBefore <= from) turn.actions.push({ kind: 'release', issued })
+  if (upcoming && upcoming.issued.secret.notBefore <= from) release(turn, issued)
   else offer(turn, identity, issued, from)
   retryAfter(turn, identity, ownBackoff(turn, identity))
 }
@@ -178,10 +181,10 @@ function reportHeld(turn: Turn, { id }: Identity, { secret, root }: Issued, from
 }
 
 /** Whether the roots moved on while this certificate was under way. */
-function isSuperseded({ state: { trust } }: Turn, { id }: Identity, { root }: Issued, askedAt: number): boolean {
+function isSuperseded({ state: { bundles } }: Turn, { id }: Identity, { root }: Issued, askedAt: number): boolean {
   // A file that has roots of one identity says when it has changed.
-  if (trust.bundles.own(id)?.anchor(root.fingerprint)) return false
-  const bundle = trust.bundles.get(trustDomainOf(id))
+  if (bundles.own(id)?.anchor(root.fingerprint)) return false
+  const bundle = bundles.get(trustDomainOf(id))
   return !bundle || bundle.isGivenUp(root.fingerprint) || bundle.isSuperseded(root.fingerprint, askedAt)
 }
 

@@ -4,15 +4,14 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Identity } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
+import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
 import { answered, restored } from './answer.ts'
 import { clockJumped, rootsAsked } from './clock-jump.ts'
 import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
 import { retryFailing } from './outage.ts'
-import { reportRefused } from './preflight.ts'
 import { failed } from './retry.ts'
-import { crlChanged } from './revocation.ts'
-import { rootsMoved, rootTrusted } from './rollout.ts'
+import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
 import { startNext } from './start.ts'
 import type { Policy, Turn } from './turn.ts'
@@ -61,17 +60,29 @@ function consider(turn: Turn, event: Event): void {
     case 'caChanged':
       caChanged(turn, event.change)
       break
-    case 'rootsMoved':
-      rootsMoved(turn, event.bundle, event.moves)
+    case 'rootsRestored':
+      restoreRoots(turn, event.roots, event.read)
       break
-    case 'rootTrusted':
-      rootTrusted(turn, event.bundle, event.fingerprint)
+    case 'rootsListed':
+      learn(turn, state.trustDomain, event.read, { kind: 'list' })
       break
-    case 'bundlePublished':
-      reportRefused(turn, event.bundle)
+    case 'rootsConfigured':
+      configureRoots(turn, event.trustDomain, event.roots)
       break
-    case 'crlChanged':
-      crlChanged(turn, event.trustDomain)
+    case 'crlsRead':
+      useCrls(turn, event.trustDomain, event.crls, event.source)
+      break
+    case 'rootChanged':
+      changeRoot(turn, event.bundle, event.fingerprint, event.action)
+      break
+    case 'sent':
+      sent(turn, event.receipt, event.bundle)
+      break
+    case 'acknowledged':
+      acknowledged(turn, event.receipt)
+      break
+    case 'streamClosed':
+      streamClosed(turn, event.receipt)
       break
     case 'clockJumped':
       clockJumped(turn, event.jump)

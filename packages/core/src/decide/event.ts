@@ -3,13 +3,17 @@
 import type { CAChange, CAError } from '../contract/ca-client.ts'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
+import type { Root, StoredRoot } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Identity, Request } from '../state/identity.ts'
-import type { Issued } from '../state/issued.ts'
 import type { ClockJump } from '../time/clock.ts'
-import type { TrustEvent } from '../trust/trust-event.ts'
-import type { OfferedRoots } from '../trust/trust-store.ts'
+import type { ReceiptEvent } from '../trust/bundle-receipts.ts'
+import type { OfferedRoots } from '../trust/offered-roots.ts'
+import type { ReadRoots, RootReader } from '../trust/root-reader.ts'
+import type { RootAction } from '../trust/rotation-status.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
+import type { Crl } from '../x509/crl.ts'
 
 /** A chain that was judged, with its key: nothing of it is trusted or served yet. */
 export interface Judged {
@@ -69,8 +73,23 @@ export type Event =
   | { readonly kind: 'rootsAsked'; readonly jump: number }
   /** A time of {@link nextWake} has come. */
   | { readonly kind: 'woke' }
+  /** The roots of the previous process; `read` reads one. */
+  | { readonly kind: 'rootsRestored'; readonly roots: readonly StoredRoot[]; readonly read: RootReader['readOne'] }
+  /** The CA's own list. */
+  | { readonly kind: 'rootsListed'; readonly read: ReadRoots }
+  /** All roots that the operator lists for a trust domain; `undefined`: none is listed any longer. */
+  | { readonly kind: 'rootsConfigured'; readonly trustDomain: string; readonly roots: readonly Root[] | undefined }
+  /** All revocation lists of a trust domain. */
+  | { readonly kind: 'crlsRead'; readonly trustDomain: string; readonly crls: readonly Crl[]; readonly source: string }
+  /** An operator wishes it. */
+  | {
+      readonly kind: 'rootChanged'
+      readonly bundle: TrustBundle
+      readonly fingerprint: string
+      readonly action: RootAction
+    }
+  | ReceiptEvent
   | { readonly kind: 'closed' }
-  | TrustEvent
 
 export type Action =
   | { readonly kind: 'fetch'; readonly request: Request }
@@ -83,13 +102,16 @@ export type Action =
   | { readonly kind: 'serve'; readonly identity: Identity }
   /** All who watch it lose it. */
   | { readonly kind: 'withdraw'; readonly id: SpiffeId }
-  /** Wipes a key that no stream can get any longer, and lets go of its root. */
-  | { readonly kind: 'release'; readonly issued: Issued }
+  /** Wipes a key that no stream can get any longer. */
   | { readonly kind: 'wipe'; readonly key: SealedKey }
+  /** All who watch the roots of the bundle get those of now. */
+  | { readonly kind: 'publish'; readonly bundle: TrustBundle }
+  /** Keeps the roots for the next process. */
+  | { readonly kind: 'storeRoots'; readonly bundle: TrustBundle }
   /** Keeps the certificate in use for the next process. */
   | { readonly kind: 'store'; readonly identity: Identity }
   /** Nothing of it is kept for the next process, and no request of it waits for an approval. */
-  | { readonly kind: 'forget'; readonly id: SpiffeId; readonly isHeld: boolean }
+  | { readonly kind: 'forget'; readonly id: SpiffeId }
   | { readonly kind: 'clearStore' }
   /** Asks the CA for its roots; `jump`: after this jump of the clock. */
   | { readonly kind: 'askRoots'; readonly isChanged: boolean; readonly jump?: number }

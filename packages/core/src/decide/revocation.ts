@@ -35,12 +35,12 @@ export function checkRevocation(turn: Turn, identity: Identity, judges = new Map
 }
 
 function judge(
-  { state: { trust } }: Turn,
+  { state: { crls } }: Turn,
   id: SpiffeId,
   { kind, secret, root }: Issued,
   judges: Map<string, LeafJudge>,
 ): string | undefined {
-  const known = judges.get(kind) ?? trust.revocations(id, secret.certificateChain.toString('latin1'), root)
+  const known = judges.get(kind) ?? crls.of(trustDomainOf(id)).judgeOf(secret.certificateChain.toString('latin1'), root)
   judges.set(kind, known)
   return known(secret.serialNumber)
 }

@@ -5,8 +5,8 @@ import { trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { type Identity, newest, usable, worthKeeping } from '../state/identity.ts'
 import type { Issued } from '../state/issued.ts'
 import { isUsed } from '../state/state.ts'
-import type { TrustBundle } from '../trust/trust-bundle.ts'
-import type { RootMoves } from '../trust/trust-event.ts'
+import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
+import { storeRoots } from './bundle.ts'
 import { retryFailing } from './outage.ts'
 import { bringForward } from './plan.ts'
 import { servesRefused } from './preflight.ts'
@@ -14,20 +14,27 @@ import { turnTime } from './renewal-time.ts'
 import { hasten } from './serving.ts'
 import type { Turn } from './turn.ts'
 
+/** `givenUp` and `revoked` are fingerprints. */
+export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
+  /** Leaves under these are replaced at once, those under others that are given up in turn. */
+  readonly revoked: readonly string[]
+}
+
 /** Whether `issued` may be served in the place of the one in use, if one is worth keeping. */
 export function mayReplace(turn: Turn, identity: Identity, { root }: Issued): boolean {
-  const { trust } = turn.state
+  const { bundles } = turn.state
   const inUse = worthKeeping(identity, turn.now)
   if (!inUse) return true
   // Nobody trusts its root any longer: it is worth nothing.
-  if (trust.bundles.of(identity.id).every(bundle => !bundle.anchor(inUse.root.fingerprint))) return true
-  return trust.mayServe(identity.id, root.fingerprint)
+  if (!bundles.holderOf(identity.id, inUse.root.fingerprint)) return true
+  // Every peer is to know it first.
+  return bundles.holderOf(identity.id, root.fingerprint)?.isTrusted(root.fingerprint) ?? true
 }
 
 /** Call after `issued` replaced `before`: the first leaf under a newer root shows that the CA signs under it. */
 export function followFirst(turn: Turn, { id }: Identity, { root }: Issued, before: TrustAnchor): void {
   if (root.learnedAt <= before.learnedAt) return
-  const bundle = turn.state.trust.bundles.get(trustDomainOf(id))
+  const bundle = turn.state.bundles.get(trustDomainOf(id))
   if (bundle?.anchor(root.fingerprint)) follow(turn, bundle, root.fingerprint)
 }
 
@@ -91,7 +98,9 @@ function serveWaiting(turn: Turn, all: readonly Identity[]): boolean {
 /** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */
 function follow(turn: Turn, bundle: TrustBundle, fingerprint: string): void {
   const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-  if (turn.state.trust.follow(bundle, fingerprint)) replaceInTurn(turn, bundle, root => root.learnedAt < learnedAt)
+  if (!bundle.follow(fingerprint, turn.now)) return
+  storeRoots(turn, bundle)
+  replaceInTurn(turn, bundle, root => root.learnedAt < learnedAt)
 }
 
 /** Brings the renewals of leaves forward whose root `isOld`, spread out. */
@@ -122,11 +131,11 @@ function inTurn(turn: Turn, bundle: TrustBundle, matches: (identity: Identity) =
   return found.map(({ identity }) => identity)
 }
 
-function membersOf({ state: { identities, trust }, now }: Turn, { owner, trustDomain }: TrustBundle): Identity[] {
+function membersOf({ state: { identities, bundles }, now }: Turn, { owner, trustDomain }: TrustBundle): Identity[] {
   const own = owner && identities.get(owner)
   if (owner) return own ? [own] : []
   return [...identities.values()].filter(identity => {
     const root = newest(identity, now)?.root.fingerprint ?? ''
-    return trustDomainOf(identity.id) === trustDomain && !trust.bundles.own(identity.id)?.anchor(root)
+    return trustDomainOf(identity.id) === trustDomain && !bundles.own(identity.id)?.anchor(root)
   })
 }

@@ -3,6 +3,7 @@
 import { type Identity, usable } from '../state/identity.ts'
 import type { Issued } from '../state/issued.ts'
 import { armWake, isUsed } from '../state/state.ts'
+import { release } from './bundle.ts'
 import { report, type Turn } from './turn.ts'
 
 /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */
@@ -24,13 +25,13 @@ export function hasten(turn: Turn, identity: Identity, from: number): void {
 }
 
 /** The one that waits is not to be served. */
-export function dropUpcoming({ actions }: Turn, identity: Identity): void {
-  if (identity.upcoming) actions.push({ kind: 'release', issued: identity.upcoming.issued })
+export function dropUpcoming(turn: Turn, identity: Identity): void {
+  if (identity.upcoming) release(turn, identity.upcoming.issued)
   identity.upcoming = undefined
 }
 
-export function dropSpare({ actions }: Turn, identity: Identity): void {
-  if (identity.spare) actions.push({ kind: 'release', issued: identity.spare })
+export function dropSpare(turn: Turn, identity: Identity): void {
+  if (identity.spare) release(turn, identity.spare)
   identity.spare = undefined
 }
 
@@ -38,7 +39,7 @@ export function dropSpare({ actions }: Turn, identity: Identity): void {
 export function clear(turn: Turn, identity: Identity): void {
   dropUpcoming(turn, identity)
   dropSpare(turn, identity)
-  if (identity.current) turn.actions.push({ kind: 'release', issued: identity.current })
+  if (identity.current) release(turn, identity.current)
   identity.current = undefined
   identity.revoked = undefined
   identity.hasExpired = false
@@ -74,7 +75,7 @@ function serve(turn: Turn, identity: Identity, issued: Issued): void {
   identity.revoked = undefined
   identity.hasExpired = false
   turn.actions.push({ kind: 'serve', identity }, { kind: 'store', identity })
-  for (const each of former) if (each !== next) turn.actions.push({ kind: 'release', issued: each })
+  for (const each of former) if (each !== next) release(turn, each)
   armWake(turn.state, identity)
 }
 
@@ -94,7 +95,7 @@ function expire(turn: Turn, identity: Identity): void {
   actions.push({ kind: 'withdraw', id: identity.id })
   // A request that is still queued is as urgent as if there had never been one.
   if (identity.work.kind === 'queued') state.queue.push(identity, isUsed(state, identity) ? 'on-demand' : 'first')
-  if (current) actions.push({ kind: 'release', issued: current })
+  if (current) release(turn, current)
 }
 
 function endOf({ secret }: Issued): number {

@@ -12,7 +12,16 @@ import type { RotationPolicy } from './renewal-time.ts'
 
 /** What does not change while the process runs. */
 export interface Policy {
-  readonly rotation: RotationPolicy & { readonly settleMs: number }
+  readonly rotation: RotationPolicy & {
+    /** How long a new root is only trusted before leaves under it are served. */
+    readonly settleMs: number
+    /** Of roots that count for one identity. */
+    readonly ownSettleMs: number
+    /** How long clients that say nothing are waited for. */
+    readonly ackWaitMs: number
+  }
+  /** Whether a root that is missing from the CA's list is revoked. */
+  readonly revokesMissingRoots: boolean
   readonly retry: RetryPolicy
   readonly concurrency: number
   readonly maxIdentities: number
@@ -40,5 +49,5 @@ export function report({ actions }: Turn, name: string, event: SecretEvent): voi
 
 /** An event of the agent's trust domain. */
 export function reportForAll(turn: Turn, event: SecretEvent): void {
-  report(turn, `spiffe://${turn.state.trust.trustDomain}`, event)
+  report(turn, `spiffe://${turn.state.trustDomain}`, event)
 }

@@ -4,13 +4,15 @@ import { asShownCAError } from '../contract/ca-failure.ts'
 import type { PendingRequests } from '../contract/store.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import type { Answer } from '../decide/event.ts'
+import type { CARootList } from '../listing/ca-root-list.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
 import { untilAborted } from '../time/until-aborted.ts'
-import { summarize } from '../trust/root-reader.ts'
-import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+import type { BundleTable } from '../trust/bundle-table.ts'
+import { knownOffered, type OfferedRoots, readOffered } from '../trust/offered-roots.ts'
+import { type RootReader, summarize } from '../trust/root-reader.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { isListOfText } from '../x509/pem.ts'
 import { type PrivateKey, RequestKey, type RequestKeyOptions } from './request-key.ts'
@@ -25,7 +27,11 @@ export interface FetchOptions extends RequestKeyOptions {
   readonly ca: CAClient
   readonly pending: PendingRequests
   readonly verifier: CertificateVerifier
-  readonly trust: TrustStore
+  readonly reader: RootReader
+  /** Read, never changed. */
+  readonly bundles: BundleTable
+  /** Asks the CA for its list of roots. */
+  readonly rootList: Pick<CARootList, 'refresh'>
   readonly clock: Clock
   /** Deadline of the whole, milliseconds. */
   readonly timeoutMs: number
@@ -128,23 +134,25 @@ async function verify(
   privateKey: PrivateKey,
   judged: (verified: VerifiedChain, offered: OfferedRoots) => void,
 ): Promise<void> {
-  const { trust } = options
+  const { reader, clock, bundles, rootList } = options
   const {
     id,
     controller: { signal },
   } = call
-  const offered = trust.knownOffered(id, answer) ?? (await untilAborted(trust.readOffered(id, answer), signal))
+  const offered =
+    knownOffered(reader, id, answer, clock.now()) ??
+    (await untilAborted(readOffered(reader, id, answer, clock.now()), signal))
   let isListed = false
   while (true) {
-    const anchors = trust.anchorsFor(offered)
-    const areStill = () => areSame(anchors, trust.anchorsFor(offered))
+    const anchors = bundles.anchorsFor(offered)
+    const areStill = () => areSame(anchors, bundles.anchorsFor(offered))
     let verified: VerifiedChain
     try {
       verified = await verifyAgainst(anchors, options, call, answer, privateKey)
     } catch (error) {
       signal.throwIfAborted()
       // The CA may have changed its root since it was last asked for its list.
-      if (!isListed) await untilAborted(trust.refresh(), signal)
+      if (!isListed) await untilAborted(rootList.refresh(), signal)
       isListed = true
       if (areStill()) throw withRejected(error, offered)
       continue

@@ -7,7 +7,9 @@ import type { Found, RestoreSource } from '../decide/event.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
-import type { OfferedRoots, TrustStore } from '../trust/trust-store.ts'
+import type { BundleTable } from '../trust/bundle-table.ts'
+import { type OfferedRoots, readOffered } from '../trust/offered-roots.ts'
+import type { RootReader } from '../trust/root-reader.ts'
 import { type CertificateVerifier, faultOf } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 
@@ -16,7 +18,11 @@ const READ_MS = 5_000
 
 export interface RestoreOptions {
   readonly store: Store
-  readonly trust: TrustStore
+  readonly reader: RootReader
+  /** Read, never changed. */
+  readonly bundles: BundleTable
+  /** Resolves when the CA has listed its roots for the first time, or has failed to, or has none. */
+  readonly firstAsked: Promise<void>
   readonly verifier: CertificateVerifier
   readonly vault: KeyVault
   readonly clock: Clock
@@ -34,10 +40,11 @@ interface Read {
 
 /** The stored certificate, or the pair that an operator has placed; a text where it cannot be used. Never rejects. */
 export async function restore(
-  { store, trust, verifier, vault, clock }: RestoreOptions,
+  options: RestoreOptions,
   id: SpiffeId,
   source: RestoreSource,
 ): Promise<Found | string | undefined> {
+  const { store, bundles, verifier, vault, clock } = options
   const reading = source === 'store' ? store.read(id) : bootstrap(store, id, clock.now())
   let privateKey: SealedKey | undefined
   try {
@@ -46,8 +53,8 @@ export async function restore(
     const key = new SealedKey(vault, read.privateKey)
     privateKey = key
     const chain = splitCertificates(Buffer.from(read.chain).toString('latin1'))
-    const offered = await offeredRoots(trust, id, read)
-    const anchors = trust.anchorsFor(offered)
+    const offered = await offeredRoots(options, id, read)
+    const anchors = bundles.anchorsFor(offered)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const expected = { identity: id, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
     const verified = key.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
@@ -78,9 +85,13 @@ async function wipeLate(reading: Promise<Read | undefined>): Promise<void> {
 }
 
 /** Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again. */
-async function offeredRoots(trust: TrustStore, id: SpiffeId, { roots = [], rootsFor }: Read): Promise<OfferedRoots> {
-  if (roots.length === 0 && !trust.bundles.get(trustDomainOf(id))) await trust.firstAsked
-  return await trust.readOffered(id, { roots, ...(rootsFor && { rootsFor }) })
+async function offeredRoots(
+  { bundles, reader, clock, firstAsked }: RestoreOptions,
+  id: SpiffeId,
+  { roots = [], rootsFor }: Read,
+): Promise<OfferedRoots> {
+  if (roots.length === 0 && !bundles.get(trustDomainOf(id))) await firstAsked
+  return await readOffered(reader, id, { roots, ...(rootsFor && { rootsFor }) }, clock.now())
 }
 
 const NO_ROOT = {

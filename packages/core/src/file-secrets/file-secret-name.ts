@@ -1,6 +1,6 @@
 /** Names of secrets in files as Istio writes them, `file-cert:CHAIN~KEY` and `file-root:FILE`, and patterns of such names. */
 import { dirname } from 'node:path'
-import type { FileSecretName } from '../identity/watch.ts'
+import type { FileSecretName } from '../secrets/watch.ts'
 
 const PAIR = 'file-cert:'
 const ROOTS = 'file-root:'

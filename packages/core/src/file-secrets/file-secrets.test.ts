@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
-import { tempFolder } from '../../test/temp-folder.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { plainKeyVault } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
-import type { SecretItem } from '../identity/secret-item.ts'
-import type { FileSecretName } from '../identity/watch.ts'
+import type { SecretItem } from '../secrets/secret-item.ts'
+import type { FileSecretName } from '../secrets/watch.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { type IssuedPair, PairIssuer } from '../testing/pair-issuer.ts'
 import { FileSecrets, type FileSecretsOptions } from './file-secrets.ts'
@@ -40,7 +40,7 @@ class Bench {
   }
 
   static async start(t: TestContext, options: Partial<FileSecretsOptions> = {}): Promise<Bench> {
-    return new Bench(t, await tempFolder(t), options)
+    return new Bench(t, temporaryFolder(t), options)
   }
 
   get pair(): FileSecretName {
@@ -208,7 +208,7 @@ const noNamespace = spawnSync('unshare', [...NO_WATCHES, 'true']).status === 0 ?
 
 test('without any watch of the system, files are polled, and why is reported', { skip: noNamespace }, async t => {
   const script = fileURLToPath(new URL('../../test/files-without-watches.ts', import.meta.url))
-  const args = [...NO_WATCHES, process.execPath, '--conditions=@livery/source', script, await tempFolder(t)]
+  const args = [...NO_WATCHES, process.execPath, '--conditions=@livery/source', script, temporaryFolder(t)]
   const output = execFileSync('unshare', args, { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
   assert.deepEqual(output.trim().split('\n'), ['ENOSPC', 'first', 'second', 'third'])
 })
@@ -226,7 +226,7 @@ const noMounts = mounting.status === 0 ? false : `no mounts in a user namespace 
 for (const kind of ['overlay', 'bind'])
   test(`on a mount without events every final state is served by the poll: ${kind}`, { skip: noMounts }, async t => {
     const script = fileURLToPath(new URL('../../test/files-without-events.ts', import.meta.url))
-    const folder = await tempFolder(t)
+    const folder = temporaryFolder(t)
     const run = [process.execPath, '--conditions=@livery/source', script, kind, folder]
     const output = execFileSync('unshare', [...OWN_MOUNTS, 'sh', folder, ...run], { encoding: 'utf8' })
     assert.deepEqual(

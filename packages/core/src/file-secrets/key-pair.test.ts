@@ -4,8 +4,8 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject, X509Certificate 
 import { chmodSync, mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { garbleNotBefore } from '../../test/garble-date.ts'
-import { tempFolder } from '../../test/temp-folder.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { PairIssuer } from '../testing/pair-issuer.ts'
@@ -28,7 +28,7 @@ interface Written {
 
 /** A folder with these files; one that is `undefined` is not there. */
 async function folderOf(t: TestContext, files: { readonly chain?: string; readonly key?: string }): Promise<Written> {
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   if (files.chain !== undefined) writeFileSync(join(folder, 'chain'), files.chain)
   if (files.key !== undefined) writeFileSync(join(folder, 'key'), files.key)
   return { chain: join(folder, 'chain'), key: join(folder, 'key') }

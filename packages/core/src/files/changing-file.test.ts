@@ -1,12 +1,11 @@
 /** Small files that change at the worst moment. */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
 import { chmod, chown, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { tempFolder } from '../../test/temp-folder.ts'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { ChangingFile, readSmallFile } from './changing-file.ts'
 
 // Its reported size is 0, so it has always grown when it is read.
@@ -23,7 +22,7 @@ test('a file that grows while it is read is an error for the reader, not an unca
 })
 
 test('a file that others can write to, or replace, is not read, nor is a later content of it', async t => {
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   const path = join(folder, 'token')
   await writeFile(path, 'ours')
   const file = new ChangingFile(path, 100)
@@ -46,7 +45,7 @@ test('a file that others can write to, or replace, is not read, nor is a later c
 test('a file that another user has put into a sticky folder is not read', {
   skip: process.geteuid?.() !== 0 && 'only root can give files away',
 }, async t => {
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   await chmod(folder, 0o1777)
   const path = join(folder, 'token')
   await writeFile(path, 'planted')
@@ -56,9 +55,8 @@ test('a file that another user has put into a sticky folder is not read', {
 })
 
 test('what is not a regular file is not opened: a device acts when it is, and a socket would be an error of the system', async t => {
-  const path = join(await tempFolder(t), 'socket')
-  await using server = createServer().listen(path)
-  await once(server, 'listening')
+  const path = join(temporaryFolder(t), 'socket')
+  await using _server = await listening(createServer(), path)
   await assert.rejects(readSmallFile(path, 1_000), /^Error: it is not a regular file$/)
   await assert.rejects(new ChangingFile(path, 1_000).read(), /^Error: it is not a regular file$/)
 })
@@ -78,7 +76,7 @@ const READ_AND_SWAP = `
 test('a file that cannot be read is not opened by its path, where something else can be by then', {
   skip: process.geteuid?.() !== 0 && 'only root can run a process as another user',
 }, async t => {
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   await chown(folder, 65_534, 65_534)
   const pipe = join(folder, 'pipe')
   execFileSync('mkfifo', ['-m', '0666', pipe])

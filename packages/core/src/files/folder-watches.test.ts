@@ -1,14 +1,13 @@
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { temporaryFolder } from '@livery/test-support'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { FolderWatches } from './folder-watches.ts'
 
-const root = mkdtempSync(join(tmpdir(), 'livery-folders-'))
-after(() => rmSync(root, { recursive: true }))
+const root = temporaryFolder({ after })
 
 class Bench implements Disposable {
   readonly folders: readonly string[]

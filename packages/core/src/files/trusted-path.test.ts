@@ -9,7 +9,6 @@ import {
   lchownSync,
   linkSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readFileSync,
   renameSync,
@@ -18,21 +17,17 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { checkFile, checkFolder, makeFolder, type PathTrust, shareFolders, UntrustedPathError } from './trusted-path.ts'
 
 const OTHER = 65_534
 const needsRoot = process.geteuid?.() === 0 ? false : 'only root can give files away'
 
 function makeBase(t: TestContext): string {
-  const base = mkdtempSync(join(tmpdir(), 'livery-path-'))
-  t.after(() => {
-    shareFolders([])
-    rmSync(base, { recursive: true })
-  })
-  return base
+  t.after(() => shareFolders([]))
+  return temporaryFolder(t)
 }
 
 function mkdir(path: string, mode = 0o755, owner = process.geteuid?.() ?? 0): string {

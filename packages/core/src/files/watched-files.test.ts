@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '@livery/test-support'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { pathsTo, WatchedFiles } from './watched-files.ts'
 
-const root = mkdtempSync(join(tmpdir(), 'livery-watch-'))
-after(() => rmSync(root, { recursive: true }))
+const root = temporaryFolder({ after })
 
 let directories = 0
 function makeDirectory(): string {

@@ -1,8 +1,8 @@
 /** One identity that is held: plain data. Only `decide` changes it. */
 
+import type { CAErrorCode } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
-import type { FailureCode } from '../identity/identity-entry.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Issued } from './issued.ts'
 
@@ -59,7 +59,7 @@ export type Health =
 
 export interface Failure {
   readonly at: number
-  readonly code: FailureCode
+  readonly code: CAErrorCode
   readonly message: string
   readonly local?: boolean
 }

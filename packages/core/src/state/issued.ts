@@ -2,7 +2,7 @@
 import { hash } from 'node:crypto'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
-import { CertificateSecret } from '../identity/secret-item.ts'
+import { CertificateSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'

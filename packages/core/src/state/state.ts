@@ -1,14 +1,17 @@
-/** All that is held and known, but for the trust bundles: the engine owns it, and `decide` alone changes it. */
+/** All that is held and known: the engine owns it, and `decide` alone changes it. */
 
 import type { PendingRequests, Store } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { Timetable } from '../time/timetable.ts'
-import type { TrustStore } from '../trust/trust-store.ts'
+import type { BundleReceipts } from '../trust/bundle-receipts.ts'
+import type { BundleTable } from '../trust/bundle-table.ts'
+import type { RevocationTable } from '../trust/revocation.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { type CAHealth, newCAHealth } from './ca-health.ts'
 import { FetchQueue } from './fetch-queue.ts'
 import { type Identity, nextAt } from './identity.ts'
 import { TtlWishes } from './ttl-wishes.ts'
 import { type IdleAction, Unused } from './unused.ts'
+import { Wakes } from './wakes.ts'
 
 export interface State {
   /** In the order in which they came. */
@@ -26,19 +29,28 @@ export interface State {
   readonly ttl: TtlWishes
   /** Each is reported once, not by each identity. */
   lowestTtlReported: number
-  readonly trust: TrustStore
+  /** The agent's own. */
+  readonly trustDomain: string
+  readonly bundles: BundleTable
+  readonly crls: RevocationTable
+  /** What the live streams were sent, and how they answered: kept by the server's side. */
+  readonly receipts: Pick<BundleReceipts, 'of'>
   /** Requests that wait for somebody's approval. */
   readonly pending: Pick<PendingRequests, 'has'>
   /** What the previous process left. */
   readonly stored: Pick<Store, 'take'> | undefined
-  /** When each identity is looked at next. */
-  readonly wakes: Timetable<Identity>
+  readonly wakes: Wakes<Identity>
+  readonly bundleWakes: Wakes<TrustBundle>
   /** When what nobody has taken from the store is wiped; infinite once that is done. */
   clearStoreAt: number
   isClosed: boolean
 }
 
-export interface StateParts extends Pick<State, 'watched' | 'trust' | 'pending' | 'stored' | 'clearStoreAt'> {
+export interface StateParts
+  extends Pick<
+    State,
+    'watched' | 'trustDomain' | 'bundles' | 'crls' | 'receipts' | 'pending' | 'stored' | 'clearStoreAt'
+  > {
   readonly ttlSeconds: number
   readonly concurrency: number
   readonly idle: { readonly afterMs: number; readonly action: IdleAction }
@@ -55,7 +67,8 @@ export function newState({ ttlSeconds, concurrency, idle, ...parts }: StateParts
     ca: newCAHealth(concurrency),
     ttl: new TtlWishes(ttlSeconds),
     lowestTtlReported: Number.POSITIVE_INFINITY,
-    wakes: new Timetable(),
+    wakes: new Wakes(),
+    bundleWakes: new Wakes(),
     isClosed: false,
   }
 }
@@ -67,5 +80,5 @@ export function isUsed({ watched }: State, { id }: Identity): boolean {
 
 /** Call after a time of the identity changed: it is looked at then. */
 export function armWake({ wakes }: State, identity: Identity): void {
-  wakes.set(identity, nextAt(identity))
+  wakes.arm(identity, nextAt(identity))
 }

@@ -1,25 +1,19 @@
 import assert from 'node:assert/strict'
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdirSync } from 'node:fs'
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { TemporaryFolder, temporaryFolder } from '@livery/test-support'
 import { hasTool } from '../../test/has-tool.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { DurableDirectory } from './durable-directory.ts'
 import { FileStore } from './file-store.ts'
 
 const isRoot = process.geteuid?.() === 0
-
-async function makeDirectory(t: TestContext): Promise<string> {
-  const path = await mkdtemp(join(tmpdir(), 'livery-durable-'))
-  t.after(() => rm(path, { recursive: true, force: true }))
-  return path
-}
 
 function mountSmallDisk(path: string): Disposable {
   execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k,mode=0700', 'tmpfs', path])
@@ -34,8 +28,8 @@ interface FreezableDisk {
 
 /** A disk on which, once frozen, every write waits. */
 function mountFreezableDisk(t: TestContext): FreezableDisk {
-  const folder = mkdtempSync(join(tmpdir(), 'livery-frozen-'))
-  const [image, path] = [join(folder, 'image'), join(folder, 'disk')]
+  const folder = new TemporaryFolder()
+  const [image, path] = [join(folder.path, 'image'), join(folder.path, 'disk')]
   mkdirSync(path)
   execFileSync('truncate', ['-s', '8M', image])
   execFileSync('mkfs.ext4', ['-q', image])
@@ -52,7 +46,7 @@ function mountFreezableDisk(t: TestContext): FreezableDisk {
   t.after(() => {
     thaw()
     execFileSync('umount', ['--lazy', path])
-    rmSync(folder, { recursive: true })
+    folder[Symbol.dispose]()
   })
   return { path: join(path, 'store'), freeze, thaw }
 }
@@ -69,7 +63,7 @@ async function setUp(path: string) {
 }
 
 test('the newest of many changes wins, whatever is under way', async t => {
-  const { directory, read } = await setUp(await makeDirectory(t))
+  const { directory, read } = await setUp(temporaryFolder(t))
   const written: Promise<void>[] = []
   for (let round = 0; round < 200; round++) written.push(directory.write(`f${round % 3}`, 'x', Buffer.from(`${round}`)))
   await Promise.all(written)
@@ -82,7 +76,7 @@ test('the newest of many changes wins, whatever is under way', async t => {
 })
 
 test('a directory that was released is not touched until it is reclaimed', async t => {
-  const { directory, read } = await setUp(await makeDirectory(t))
+  const { directory, read } = await setUp(temporaryFolder(t))
   void directory.write('f', 'x', Buffer.from('of this process'))
   await directory.release()
   assert.equal(await read('f'), 'of this process')
@@ -97,7 +91,7 @@ test('a directory that was released is not touched until it is reclaimed', async
 })
 
 test('a file that was to go while the directory was released goes when it is reclaimed, unless it was written again', async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   const { directory, read } = await setUp(path)
   for (const name of ['gone', 'again']) await directory.write(name, 'x', Buffer.from(name))
   await directory.release()
@@ -111,7 +105,7 @@ test('a file that was to go while the directory was released goes when it is rec
 })
 
 test('the bytes are wiped when they are written, superseded, or too late', async t => {
-  const { directory } = await setUp(await makeDirectory(t))
+  const { directory } = await setUp(temporaryFolder(t))
   const all = Array.from({ length: 5 }, () => Buffer.from('secret'))
   for (const bytes of all) void directory.write('f', 'x', bytes)
   await directory[Symbol.asyncDispose]()
@@ -121,7 +115,7 @@ test('the bytes are wiped when they are written, superseded, or too late', async
 })
 
 test('a removed file is overwritten first', async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   const { directory } = await setUp(path)
   await directory.write('f', 'x', Buffer.from('secret'))
   const other = join(path, 'link')
@@ -132,7 +126,7 @@ test('a removed file is overwritten first', async t => {
 })
 
 test('the remains of an interrupted write are removed at the start, and the old content is whole', async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   await writeFile(join(path, 'f'), 'old')
   await writeFile(join(path, 'f.0123456789ab.tmp'), 'ne')
   const { directory, read } = await setUp(path)
@@ -143,7 +137,7 @@ test('the remains of an interrupted write are removed at the start, and the old 
 })
 
 test('one file that cannot be written does not hold up the others; it is tried again until it can', async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   await mkdir(join(path, 'f'))
   const { clock, directory, failures, read } = await setUp(path)
   await directory.write('f', 'x', Buffer.from('1'))
@@ -160,7 +154,7 @@ test('one file that cannot be written does not hold up the others; it is tried a
 })
 
 test('a directory that others have put in the way at the end costs a warning, not the end', async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   const { directory, failures } = await setUp(path)
   await rm(path, { recursive: true })
   const bytes = Buffer.from('secret')
@@ -173,7 +167,7 @@ test('a directory that others have put in the way at the end costs a warning, no
 test('on a full disk the old content stays, and the new comes when there is room', {
   skip: !isRoot && 'only root can mount a disk to fill',
 }, async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   using _ = mountSmallDisk(path)
   const { clock, directory, failures, read } = await setUp(path)
   await directory.write('f', 'x', Buffer.from('old'))
@@ -191,7 +185,7 @@ test('on a full disk the old content stays, and the new comes when there is room
 test('on a read-only disk what is there can be read, and a failed write is reported', {
   skip: !isRoot && 'only root can mount a disk',
 }, async t => {
-  const path = await makeDirectory(t)
+  const path = temporaryFolder(t)
   using _ = mountSmallDisk(path)
   await writeFile(join(path, 'f.0123456789ab.tmp'), 'left')
   execFileSync('mount', ['-o', 'remount,ro', path])
@@ -224,7 +218,7 @@ test('a disk that hangs leaves other files to be read, and at the end the writes
 })
 
 test('a process that is killed while it writes leaves whole files, old or new, and nothing else after the next start', async t => {
-  const path = join(await makeDirectory(t), 'store')
+  const path = join(temporaryFolder(t), 'store')
   const program = fileURLToPath(new URL('../../test/keep-until-killed.ts', import.meta.url))
   for (let killed = 0; killed < 5; killed++) {
     const child = spawn(process.execPath, ['--conditions=@livery/source', program, path], {

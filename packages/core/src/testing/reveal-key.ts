@@ -1,5 +1,5 @@
 /** The private key of a secret, as a test compares it. */
-import type { CertificateSecret } from '../identity/secret-item.ts'
+import type { CertificateSecret } from '../secrets/secret-item.ts'
 
 /** PEM, in bytes of the caller's own. */
 export function privateKeyOf({ privateKey }: CertificateSecret): Buffer {

@@ -1,7 +1,7 @@
 /** The bundles of all trust domains together, as those who verify peers of several trust domains get them. */
 
 import { createHash } from 'node:crypto'
-import { AllBundlesSecret, type DomainBundle } from '../identity/secret-item.ts'
+import { AllBundlesSecret, type DomainBundle } from '../secrets/secret-item.ts'
 
 const MAX_SECRETS = 16
 const secrets = new Map<string, AllBundlesSecret>()

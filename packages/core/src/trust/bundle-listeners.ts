@@ -1,8 +1,9 @@
 /** The listeners of trust bundles: which of them a change concerns, and the version that each of them gets. */
 
-import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
-import { notify, type Subscribers, Subscription } from '../identity/subscribers.ts'
+import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
+import { notify, type Subscribers, Subscription } from '../secrets/subscribers.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import type { TrustBundle } from './trust-bundle.ts'
 
 export type Listener<S = TrustBundleSecret> = (secret: S | undefined) => void
 
@@ -35,14 +36,13 @@ export class BundleListeners implements Disposable {
     return new Subscription(this.#ofAll, identity, listener)
   }
 
-  /** The own roots of an identity changed. */
-  notifyOwner(identity: SpiffeId): void {
-    notify(this.#ofIdentities.get(identity), this.#views.current(trustDomainOf(identity), identity))
-    notify(this.#ofAll.get(identity), this.#views.all(identity))
-  }
-
-  /** The roots of a trust domain changed, or were removed. */
-  notifyTrustDomain(trustDomain: string): void {
+  /** The roots of a bundle changed, or it is no longer held. */
+  notify({ owner, trustDomain }: Pick<TrustBundle, 'owner' | 'trustDomain'>): void {
+    if (owner) {
+      notify(this.#ofIdentities.get(owner), this.#views.current(trustDomain, owner))
+      notify(this.#ofAll.get(owner), this.#views.all(owner))
+      return
+    }
     notify(this.#ofDomains.get(trustDomain), this.#views.current(trustDomain))
     for (const [identity, listeners] of this.#ofIdentities)
       if (trustDomainOf(identity) === trustDomain) notify(listeners, this.#views.current(trustDomain, identity))

@@ -1,7 +1,7 @@
 /** The versions of every trust bundle on every live stream: the version that it accepted, and the one that it rejected since. */
 
-import type { Receipts, StreamReceipts } from '../identity/receipts.ts'
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { Receipts, StreamReceipts } from '../secrets/receipts.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 
 /** One stream and one bundle. */
 export interface BundleReceipt {
@@ -15,13 +15,11 @@ export interface BundleReceipt {
   readonly rejected: { readonly bundle: TrustBundleSecret; readonly reason: string } | undefined
 }
 
-/** Called after a receipt changed. */
-export interface ReceiptListener {
-  /** The stream had no version of this bundle before. */
-  onFirstSent(receipt: BundleReceipt, bundle: TrustBundleSecret): void
-  onAnswered(receipt: BundleReceipt): void
-  onClosed(receipt: BundleReceipt): void
-}
+/** A receipt changed. `sent`: the stream had no version of this bundle before. */
+export type ReceiptEvent =
+  | { readonly kind: 'sent'; readonly receipt: BundleReceipt; readonly bundle: TrustBundleSecret }
+  | { readonly kind: 'acknowledged'; readonly receipt: BundleReceipt }
+  | { readonly kind: 'streamClosed'; readonly receipt: BundleReceipt }
 
 interface Receipt extends BundleReceipt {
   accepted: BundleReceipt['accepted']
@@ -30,11 +28,14 @@ interface Receipt extends BundleReceipt {
 
 /** Holds one small object for each stream and bundle. A message that is sent or accepted allocates nothing. */
 export class BundleReceipts implements Receipts {
-  readonly #listener: ReceiptListener
   readonly #byName = new Map<string, Set<Receipt>>()
+  readonly #isAwaited: (name: string) => boolean
+  readonly #dispatch: (event: ReceiptEvent) => void
 
-  constructor(listener: ReceiptListener) {
-    this.#listener = listener
+  /** Only changes of bundles that are awaited somewhere are dispatched. */
+  constructor(isAwaited: (name: string) => boolean, dispatch: (event: ReceiptEvent) => void) {
+    this.#isAwaited = isAwaited
+    this.#dispatch = dispatch
   }
 
   /** Of all live streams that were sent this bundle. */
@@ -52,19 +53,19 @@ export class BundleReceipts implements Receipts {
     const receipt: Receipt = { name, client, accepted: undefined, rejected: undefined }
     const receipts = this.#byName.get(name) ?? new Set()
     this.#byName.set(name, receipts.add(receipt))
-    this.#listener.onFirstSent(receipt, bundle)
+    if (this.#isAwaited(name)) this.#dispatch({ kind: 'sent', receipt, bundle })
     return receipt
   }
 
   answered(receipt: Receipt): void {
-    this.#listener.onAnswered(receipt)
+    if (this.#isAwaited(receipt.name)) this.#dispatch({ kind: 'acknowledged', receipt })
   }
 
   delete(receipt: Receipt): void {
     const receipts = this.#byName.get(receipt.name)
     if (!receipts?.delete(receipt)) return
     if (receipts.size === 0) this.#byName.delete(receipt.name)
-    this.#listener.onClosed(receipt)
+    if (this.#isAwaited(receipt.name)) this.#dispatch({ kind: 'streamClosed', receipt })
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import type { Root } from '../contract/trust-anchor.ts'
-import { TrustBundleSecret } from '../identity/secret-item.ts'
+import { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { Revocation } from './revocation.ts'
 
 const MAX_SECRETS = 16

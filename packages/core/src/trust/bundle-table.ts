@@ -1,9 +1,10 @@
-/** The trust bundles that are held, one per trust domain and those of single identities: who sees which, and who watches. */
+/** The trust bundles that are held, one per trust domain and those of single identities: who sees which. */
 
-import type { AllBundlesSecret, TrustBundleSecret } from '../identity/secret-item.ts'
+import type { Root } from '../contract/trust-anchor.ts'
+import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { allBundlesSecret } from './all-bundles.ts'
-import { BundleListeners, type Listener } from './bundle-listeners.ts'
+import type { OfferedRoots } from './offered-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import type { RevocationLists } from './revocation.ts'
 import { TrustBundle } from './trust-bundle.ts'
@@ -22,11 +23,10 @@ export interface BundleTableOptions {
   readonly listsOf: (trustDomain: string) => RevocationLists
 }
 
-export class BundleTable implements Disposable {
+export class BundleTable {
   readonly #options: BundleTableOptions
   readonly #bundles = new Map<string, TrustBundle>()
   readonly #own: OwnRoots
-  readonly #listeners = new BundleListeners(this)
 
   constructor(options: BundleTableOptions) {
     this.#options = options
@@ -103,24 +103,26 @@ export class BundleTable implements Disposable {
     return allBundlesSecret(trustDomain, bundles)
   }
 
-  /** Calls `listener` with each new version of {@link current}. */
-  subscribe(trustDomain: string, identity: SpiffeId | undefined, listener: Listener): Disposable {
-    return this.#listeners.add(trustDomain, identity, listener)
+  /** Whether clients are to learn a root of the bundle with this name. */
+  isAnnouncing(name: string): boolean {
+    const bundle = this.#bundles.get(name.slice('spiffe://'.length))
+    return bundle?.roots().some(({ announcement }) => announcement !== undefined) ?? false
   }
 
-  /** Calls `listener` with each new version of {@link all}. */
-  subscribeAll(identity: SpiffeId | undefined, listener: Listener<AllBundlesSecret>): Disposable {
-    return this.#listeners.addForAll(identity, listener)
+  /** The bundle that holds this root for an identity. */
+  holderOf(identity: SpiffeId, fingerprint: string): TrustBundle | undefined {
+    return this.of(identity).find(bundle => bundle.anchor(fingerprint))
   }
 
-  /** The roots of a bundle changed, or it is no longer held. */
-  notify({ owner, trustDomain }: TrustBundle): void {
-    if (owner) this.#listeners.notifyOwner(owner)
-    else this.#listeners.notifyTrustDomain(trustDomain)
-  }
-
-  [Symbol.dispose](): void {
-    this.#listeners[Symbol.dispose]()
+  /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
+  anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
+    const bundles = this.of(identity)
+    const [bundle] = bundles
+    if (bundle && bundles.length === 1 && roots.every(({ fingerprint }) => bundle.anchor(fingerprint)))
+      return bundle.anchors()
+    const known = bundles.flatMap(each => each.anchors())
+    const usable = roots.filter(({ fingerprint }) => !bundles.some(each => each.isRevoked(fingerprint)))
+    return [...new Map([...known, ...usable].map(root => [root.fingerprint, root])).values()]
   }
 
   /** The agent's own always has its place. */

@@ -1,13 +1,28 @@
 /** The roots that one bundle holds, each with its standing and its leases: how many fit, which gives way, and when each is unneeded. */
 
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type Standing, type TrustAnchor } from '../contract/trust-anchor.ts'
+import type { BundleReceipt } from './bundle-receipts.ts'
 import type { RootBudget } from './root-budget.ts'
 
-/** Whether an operator keeps a root where it is. */
-export type IsHeld = (fingerprint: string) => boolean
+/** A new root that clients are to learn before leaves under it are served. */
+export interface Announcement {
+  readonly settlesAt: number
+  /** Until then silent clients are waited for. */
+  readonly waitUntil: number
+  /** They use an older bundle, and have not answered the one with this root. */
+  readonly silent: Set<BundleReceipt>
+  readonly rejecting: Set<BundleReceipt>
+  /** An operator has decided against waiting for those that reject it. */
+  ignoresRejections: boolean
+  /** When it is looked at next without an answer; infinite once silent clients are waited for no longer. */
+  lookAt: number
+}
 
 export interface HeldRoot {
   readonly anchor: TrustAnchor
+  announcement: Announcement | undefined
+  /** An operator keeps it where it is: no leaf under it is served, and it is not removed. */
+  isHeld: boolean
   /** Absent where the CA has never named it. */
   standing: Standing | undefined
   /** Whether the operator lists it: then nothing but its notAfter removes it. */
@@ -38,8 +53,6 @@ export interface MakeRoomOptions {
   readonly now: number
   /** Whether the roots are from a whole list. */
   readonly isWhole: boolean
-  /** Default: no root is held. */
-  readonly isHeld: IsHeld | undefined
 }
 
 /** At most 100 roots, of `maxLength` characters of PEM together, by fingerprint, in the order in which they came. */
@@ -91,14 +104,14 @@ export class HeldRoots {
    * those that the CA names no longer and that no operator holds, the longest known first, to a root of its whole list. No other root
    * is ever evicted: who could do that would choose what is trusted.
    */
-  makeRoom(root: Root, { now, isWhole, isHeld = () => false }: MakeRoomOptions): boolean {
+  makeRoom(root: Root, { now, isWhole }: MakeRoomOptions): boolean {
     const fits = () => this.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
     if (!fits()) {
       for (const { anchor, leases } of this.#roots.values())
         if (leases === 0 && anchor.notAfter <= now) this.delete(anchor)
-      for (const { anchor, leases, givenUpAt, isConfigured } of this.#roots.values()) {
+      for (const { anchor, leases, givenUpAt, isConfigured, isHeld } of this.#roots.values()) {
         if (fits() || !isWhole) break
-        const isNeeded = leases > 0 || isConfigured || isHeld(anchor.fingerprint)
+        const isNeeded = leases > 0 || isConfigured || isHeld
         if (givenUpAt !== undefined && !isNeeded) this.delete(anchor)
       }
     }

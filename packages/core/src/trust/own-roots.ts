@@ -1,6 +1,6 @@
 /** Roots that count for one identity only, as those in its folder do: no other identity trusts them. */
 
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { bundleSecret } from './bundle-secret.ts'
 import { RootBudget } from './root-budget.ts'

@@ -1,14 +1,13 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
 
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type StoredRoot, type TrustAnchor } from '../contract/trust-anchor.ts'
-import type { TrustBundleSecret } from '../identity/secret-item.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { bundleSecret } from './bundle-secret.ts'
 import {
   type HeldRoot,
   HeldRoots,
   type HeldRootsOptions,
-  type IsHeld,
   isGone,
   type MakeRoomOptions,
   NO_OVERLAP,
@@ -36,8 +35,6 @@ export interface LearnOptions {
   readonly from: { readonly kind: 'list' } | { readonly kind: 'answer'; readonly notAfter: number }
   readonly complete: boolean
   readonly now: number
-  /** Default: no root is held. */
-  readonly isHeld?: IsHeld | undefined
 }
 
 export interface TrustBundleOptions extends HeldRootsOptions {
@@ -59,6 +56,12 @@ export class TrustBundle {
   readonly #roots: HeldRoots
   readonly #revoked = new RevokedRoots()
   #secret: TrustBundleSecret | undefined
+  /** When a root that nothing needs leaves, milliseconds since the epoch; infinite while none is to. */
+  pruneAt = Number.POSITIVE_INFINITY
+  /** Among the wakes. */
+  place = -1
+  /** When the next root expires; infinite if none does. */
+  expiresAt = Number.POSITIVE_INFINITY
 
   /** `settleMs`: how long peers get to learn a new root before leaves under it are served. */
   constructor(trustDomain: string, settleMs: number, { owner, lists, ...limits }: TrustBundleOptions = {}) {
@@ -81,6 +84,20 @@ export class TrustBundle {
 
   anchors(): readonly TrustAnchor[] {
     return this.#roots.values().map(held => held.anchor)
+  }
+
+  roots(): readonly HeldRoot[] {
+    return this.#roots.values()
+  }
+
+  root(fingerprint: string): HeldRoot | undefined {
+    return this.#roots.get(fingerprint)
+  }
+
+  /** Whether leaves under it may be served. */
+  isTrusted(fingerprint: string): boolean {
+    const held = this.#roots.get(fingerprint)
+    return !held || (!held.announcement && !held.isHeld)
   }
 
   anchor(fingerprint: string): TrustAnchor | undefined {
@@ -144,13 +161,15 @@ export class TrustBundle {
 
   /**
    * Removes roots that the CA has revoked, also those that leaves need: the last one aside, and those that an operator
-   * lists or holds (`isHeld`). Returns those that were removed.
+   * lists or holds. Returns those that were removed.
    */
-  revoke(fingerprints: readonly string[], isHeld: IsHeld): readonly TrustAnchor[] {
+  revoke(fingerprints: readonly string[]): readonly TrustAnchor[] {
     for (const fingerprint of fingerprints) this.drop(fingerprint)
-    const found = this.#roots.values().filter(({ anchor, isConfigured }) => {
-      return fingerprints.includes(anchor.fingerprint) && !isConfigured && !isHeld(anchor.fingerprint)
-    })
+    const found = this.#roots
+      .values()
+      .filter(
+        ({ anchor, isConfigured, isHeld }) => !isConfigured && !isHeld && fingerprints.includes(anchor.fingerprint),
+      )
     return this.#remove(found)
   }
 
@@ -164,22 +183,25 @@ export class TrustBundle {
     return this.#roots.values().every(held => isGone(held) && !held.isConfigured && held.leases === 0)
   }
 
-  /** When the next root expires, milliseconds since the epoch; `undefined` if none does. */
-  nextExpiry(now: number): number | undefined {
-    const later = this.#roots
-      .values()
-      .map(({ anchor }) => anchor.notAfter)
-      .filter(notAfter => notAfter > now)
-    return later.length === 0 ? undefined : Math.min(...later)
+  /** When the next root expires, milliseconds since the epoch; infinite if none does. */
+  nextExpiry(now: number): number {
+    const ends = this.#roots.values().map(({ anchor }) => anchor.notAfter)
+    return Math.min(...ends.filter(notAfter => notAfter > now))
+  }
+
+  /** When something of it falls due by itself; infinite if nothing does. */
+  get nextAt(): number {
+    const looks = this.#roots.values().map(({ announcement }) => announcement?.lookAt ?? Number.POSITIVE_INFINITY)
+    return Math.min(this.pruneAt, this.expiresAt, ...looks)
   }
 
   /**
    * Adds roots, the first ones if the bundle is full. `complete`: the list or answer is whole. What a whole list has no
    * longer is given up: it can go once nothing needs it, and at once if a listed root needs its place and no operator holds
-   * it (`isHeld`). What answers alone have named goes once they leave it out, later: another replica of the CA may still
+   * it. What answers alone have named goes once they leave it out, later: another replica of the CA may still
    * name it, and peers have leaves under it that were issued before. Without `complete` nothing is given up.
    */
-  learn(roots: readonly Root[], { from, complete, now, isHeld }: LearnOptions): Learned {
+  learn(roots: readonly Root[], { from, complete, now }: LearnOptions): Learned {
     const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
@@ -203,7 +225,7 @@ export class TrustBundle {
     })
     // As with nearly every certificate of a quiet day.
     if (news.length === 0) return { added: [], rejected: [], adopted, givenUp, isRenamed }
-    const how = { now, settlesAt, isWhole: isWhole && isList, isHeld }
+    const how = { now, settlesAt, isWhole: isWhole && isList }
     const leavesUntil = from.kind === 'answer' ? from.notAfter : 0
     const added = this.#add(news, how, { standing, isConfigured: false, leavesUntil })
     return { ...added, adopted, givenUp, isRenamed }
@@ -211,9 +233,9 @@ export class TrustBundle {
 
   /**
    * Replaces the roots that the operator lists. No list of the CA removes them; those that were listed before stay while
-   * the CA lists them or a leaf needs them, or an operator holds them (`isHeld`).
+   * the CA lists them or a leaf needs them, or an operator holds them.
    */
-  configure(roots: readonly Root[], now: number, isHeld?: IsHeld): Learned {
+  configure(roots: readonly Root[], now: number): Learned {
     const settlesAt = this.#settlesAt(now)
     const configured = new Set(roots.map(({ fingerprint }) => fingerprint))
     for (const fingerprint of configured) this.#revoked.delete(fingerprint)
@@ -231,16 +253,19 @@ export class TrustBundle {
       held.isConfigured = configured.has(fingerprint)
     }
     const news = roots.filter(({ fingerprint }) => !this.#roots.get(fingerprint))
-    const how = { now, settlesAt, isWhole: true, isHeld }
+    const how = { now, settlesAt, isWhole: true }
     const added = this.#add(news, how, { standing: undefined, isConfigured: true })
     return { ...added, adopted: [], givenUp, isRenamed: false }
   }
 
   /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
-  restore(roots: readonly StoredRoot[], reader: RootReader, now: number): readonly string[] {
+  restore(roots: readonly StoredRoot[], read: RootReader['readOne'], now: number): readonly string[] {
     const rejected: string[] = []
-    for (const { pem, learnedAt, settlesAt, standing, leavesUntil, ...times } of roots.slice(0, MAX_ROOTS)) {
-      const root = pem.length > MAX_ROOTS_LENGTH - this.#roots.length ? 'there is no room for it' : reader.readOne(pem)
+    for (const { pem, learnedAt, settlesAt, standing, leavesUntil, isHeld = false, ...times } of roots.slice(
+      0,
+      MAX_ROOTS,
+    )) {
+      const root = pem.length > MAX_ROOTS_LENGTH - this.#roots.length ? 'there is no room for it' : read(pem)
       if (typeof root === 'string' || root.notAfter <= now) {
         rejected.push(typeof root === 'string' ? root : `${nameOf(root.certificate)} has expired`)
         continue
@@ -256,7 +281,8 @@ export class TrustBundle {
         // One that was still held, as the last one is, has the time: it leaves as it would have without the restart.
         if (givenUpAt === undefined) continue
       }
-      this.#roots.put({ anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt })
+      const held = { anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt }
+      this.#roots.put({ ...held, announcement: undefined, isHeld })
     }
     if (this.#roots.size > 0) this.#rebuild()
     return rejected
@@ -283,15 +309,14 @@ export class TrustBundle {
     this.#secret = undefined
   }
 
-  /** The roots as `restore` takes them up, without those that only the operator lists, each with its `phase`. */
-  stored(
-    phase: (fingerprint: string) => Pick<StoredRoot, 'isAnnouncing' | 'isHeld'> = () => ({}),
-  ): readonly StoredRoot[] {
-    const held = this.#roots.values().flatMap(({ anchor, standing, leavesUntil, givenUpAt, followedAt }) => {
-      const { pem, learnedAt, settlesAt, fingerprint } = anchor
+  /** The roots as `restore` takes them up, without those that only the operator lists. */
+  stored(): readonly StoredRoot[] {
+    const held = this.#roots.values().flatMap(({ standing, leavesUntil, givenUpAt, followedAt, ...root }) => {
+      const { pem, learnedAt, settlesAt } = root.anchor
       if (standing === undefined) return []
+      const phase = { ...(root.announcement && { isAnnouncing: true }), ...(root.isHeld && { isHeld: true }) }
       const times = { ...(givenUpAt !== undefined && { givenUpAt }), ...(followedAt !== undefined && { followedAt }) }
-      return [{ pem, learnedAt, settlesAt, standing, leavesUntil, ...times, ...phase(fingerprint) }]
+      return [{ pem, learnedAt, settlesAt, standing, leavesUntil, ...times, ...phase }]
     })
     return [...held, ...this.#revoked.stored(held)]
   }
@@ -311,13 +336,13 @@ export class TrustBundle {
 
   /**
    * Removes roots that are expired or {@link HeldRoots.unneededAt | unneeded}. Keeps leased roots, those that an operator
-   * lists or holds (`isHeld`), until they expire, and the last one always. Returns those that were removed.
+   * lists or holds, until they expire, and the last one always. Returns those that were removed.
    */
-  prune(now: number, isHeld: IsHeld = () => false): readonly TrustAnchor[] {
+  prune(now: number): readonly TrustAnchor[] {
     const unneeded = this.#roots.values().filter(held => {
       // A leaf under an expired root has expired with it.
       if (held.anchor.notAfter <= now) return true
-      return !isHeld(held.anchor.fingerprint) && this.#roots.unneededAt(held) <= now
+      return !held.isHeld && this.#roots.unneededAt(held) <= now
     })
     return this.#remove(unneeded)
   }
@@ -326,8 +351,8 @@ export class TrustBundle {
    * When {@link prune} has something to remove, expired roots aside; infinite if that is not known. Roots that were not
    * revoked stay until `settledAt` at least.
    */
-  prunableAt(isHeld: IsHeld, settledAt: number): number {
-    const candidates = this.#roots.values().filter(({ anchor }) => !isHeld(anchor.fingerprint))
+  prunableAt(settledAt: number): number {
+    const candidates = this.#roots.values().filter(({ isHeld }) => !isHeld)
     if (this.#roots.size === 1) return Number.POSITIVE_INFINITY
     const times = candidates.map(held => {
       const unneededAt = this.#roots.unneededAt(held)
@@ -368,7 +393,7 @@ export class TrustBundle {
         continue
       }
       const anchor = { ...root, learnedAt, settlesAt }
-      this.#roots.put({ anchor, leavesUntil: 0, ...origin, leases: 0 })
+      this.#roots.put({ anchor, leavesUntil: 0, ...origin, leases: 0, announcement: undefined, isHeld: false })
       added.push(anchor)
     }
     if (added.length > 0 || this.#roots.size < size) this.#rebuild()

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { tempFolder } from '../../test/temp-folder.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { WatchedFiles } from '../files/watched-files.ts'
 import { makeIssuer } from '../testing/test-ca.ts'
 import { SystemClock } from '../time/clock.ts'
@@ -38,7 +38,7 @@ class Heard {
 }
 
 async function open(t: TestContext, content?: string) {
-  const path = join(await tempFolder(t), 'roots.pem')
+  const path = join(temporaryFolder(t), 'roots.pem')
   if (content !== undefined) await writeFile(path, content)
   const clock = new SystemClock()
   const watched = new WatchedFiles({ clock, onError: error => assert.fail(String(error)) })

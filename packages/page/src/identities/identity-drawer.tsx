@@ -68,7 +68,7 @@ function FailureBox({ identity, failure }: { readonly identity: PageIdentity; re
         ? 'is due now'
         : formatDistance(renewAt, now.value)
   return (
-    <div class={`box ${left === 0 ? 'box-critical' : 'box-warning'}`}>
+    <div class={`box box-${identity.severity ?? 'warning'}`}>
       <p class="box-title">
         <b>{visible(code)}</b> for {formatAge(now.value - since)}
       </p>

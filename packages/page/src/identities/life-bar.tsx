@@ -2,27 +2,18 @@
 import type { PageIdentity } from '../../../agent/src/page/state.ts'
 import { now } from '../live/agent-state.ts'
 import { formatDistance } from '../parts/text.ts'
-import { type Life, latenessOf, lifeOf } from './life.ts'
-
-const KINDS = { 'in time': 'life-good', late: 'life-late', 'very late': 'life-very-late' } as const
+import { type Life, lifeOf } from './life.ts'
 
 export function LifeBar({ identity }: { readonly identity: PageIdentity }) {
   const life = lifeOf(identity, now.value)
   if (!life) return <span class="muted">no certificate</span>
-  const { renewAt, failure } = identity
+  const { renewAt, severity = 'good' } = identity
   const isPlanned = renewAt !== undefined && renewAt > now.value && renewAt < life.notAfter
   return (
-    <span
-      class={`life ${failure && latenessOf(life) === 'in time' ? 'life-late' : KINDS[latenessOf(life)]}`}
-      role="img"
-      aria-label={describeLife(life, identity)}
-    >
+    <span class={`life life-${severity}`} role="img" aria-label={describeLife(life, identity)}>
       <span class="life-left" style={{ left: percent(1 - life.left) }} />
       {isPlanned ? (
-        <span
-          class="life-renewal"
-          style={{ left: percent((renewAt - life.notBefore) / (life.notAfter - life.notBefore)) }}
-        />
+        <span class="life-renewal" style={{ left: percent(1 - (lifeOf(identity, renewAt)?.left ?? 0)) }} />
       ) : null}
     </span>
   )

@@ -1,9 +1,8 @@
 /** What is left of a certificate's life. */
-import { LATE, remainingLife, VERY_LATE } from '../../../agent/src/diagnosis/remaining-life.ts'
+import { remainingLife } from '../../../agent/src/diagnosis/remaining-life.ts'
 import type { PageIdentity } from '../../../agent/src/page/state.ts'
 
 export interface Life {
-  readonly notBefore: number
   readonly notAfter: number
   /** Of its life since it came, 1 to 0. */
   readonly left: number
@@ -15,13 +14,5 @@ export function lifeOf({ notBefore, notAfter, issuedAt }: PageIdentity, now: num
   if (notBefore === undefined || notAfter === undefined) return undefined
   const leftMs = Math.max(0, notAfter - now)
   const left = remainingLife({ notBefore, notAfter }, issuedAt, now)
-  return { notBefore, notAfter, left, leftMs }
-}
-
-/** As the alerts of the runbook have it. */
-export type Lateness = 'in time' | 'late' | 'very late'
-
-export function latenessOf({ left }: Life): Lateness {
-  if (left < VERY_LATE) return 'very late'
-  return left < LATE ? 'late' : 'in time'
+  return { notAfter, left, leftMs }
 }

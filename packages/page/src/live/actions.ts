@@ -10,7 +10,7 @@ export interface ActionResult {
 }
 
 /** The answer of `/explain`, as far as the page shows it. */
-export interface Explanation {
+interface Explanation {
   readonly entries: readonly LedgerLine[]
 }
 

@@ -1,6 +1,6 @@
 /** Reads `text/event-stream` (HTML Living Standard, 9.2), as far as the agent uses it. */
 
-export interface StreamEvent {
+interface StreamEvent {
   readonly event: string
   readonly data: string
 }

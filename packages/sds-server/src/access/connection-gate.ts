@@ -15,7 +15,7 @@ import type { AccessPolicy } from './policy.ts'
 import type { RefusalAnswers } from './refusal-answers.ts'
 import { WaitingConnections } from './waiting-connections.ts'
 
-export interface ConnectionGateOptions {
+interface ConnectionGateOptions {
   readonly path: string
   readonly clock: Clock
   /** Until others are followed. */

@@ -11,7 +11,7 @@ const WAIT_MS = 5_000
 /** Of one subject, for each can fill the buffers of its socket. A proxy has one. */
 const MAX_OF_SUBJECT = 16
 
-export interface WaitingConnection {
+interface WaitingConnection {
   readonly socket: Socket
   readonly info: { readonly subject?: string }
 }

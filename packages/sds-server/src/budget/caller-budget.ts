@@ -54,7 +54,7 @@ const CALL_REQUESTS = 4
 const HOLD_MS = 5_000
 const MAX_HOLD_MS = 60_000
 
-export interface CallerBudgetOptions {
+interface CallerBudgetOptions {
   readonly limits: PerCallerLimits
   readonly socket: SocketRoom
   readonly accounts: CallerAccounts

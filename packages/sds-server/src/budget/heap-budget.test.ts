@@ -2,9 +2,10 @@
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { Attacked } from '../../test/attacked-process.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
-import { temporaryDirectory, WEB } from '../../test/running-server.ts'
+import { WEB } from '../../test/running-server.ts'
 
 const CONNECTIONS = 50
 const STREAMS_EACH = 100
@@ -28,10 +29,10 @@ async function holdStreams(path: string): Promise<Disposable> {
   return peers
 }
 
-test('5,000 streams are served with a heap of 64 MB, and after SIGKILL the next process takes the socket and serves them', async () => {
-  await using directory = await temporaryDirectory()
+test('5,000 streams are served with a heap of 64 MB, and after SIGKILL the next process takes the socket and serves them', async t => {
+  const directory = temporaryFolder(t)
   for (const life of ['first', 'second']) {
-    await using server = await Attacked.start(directory.path, {}, [HEAP_LIMIT])
+    await using server = await Attacked.start(directory, {}, [HEAP_LIMIT])
     using _streams = await Promise.race([holdStreams(server.path), server.ended()])
     assert.equal((await server.report()).streams, CONNECTIONS * STREAMS_EACH, life)
     // It ends by SIGKILL, and leaves its socket behind.

@@ -6,7 +6,7 @@ import { NextTurn } from './next-turn.ts'
 /** Of all connections together: about 5 ms of work. */
 const STREAMS_OF_A_TURN = 64
 
-export interface Opening {
+interface Opening {
   readonly stream: ServerHttp2Stream
   /** Charges what it costs to wait. Returns `false` if there is no room, and then refuses the stream. */
   hold(): boolean

@@ -5,10 +5,11 @@ import type { ClientHttp2Stream } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { temporaryFolder } from '@livery/test-support'
 import { Attacked } from '../../test/attacked-process.ts'
 import { literalHeaders, rawFrame } from '../../test/raw-http2.ts'
 import { RawPeer, requestFrame } from '../../test/raw-peer.ts'
-import { NEVER_ISSUED, temporaryDirectory, WEB } from '../../test/running-server.ts'
+import { NEVER_ISSUED, WEB } from '../../test/running-server.ts'
 import { namesOf, SdsClient } from '../../test/sds-client.ts'
 
 const MIB = 1024 ** 2
@@ -219,9 +220,9 @@ async function isServed(path: string): Promise<boolean> {
 const skip = existsSync('/proc/self/status') ? false : 'needs /proc, to read how much memory a process has had'
 
 for (const [what, run] of Object.entries(ATTACKS)) {
-  test(`${what}: the process grows by less than 256 MiB, and another caller is served`, { skip }, async () => {
-    await using directory = await temporaryDirectory()
-    await using server = await Attacked.start(directory.path, { perCaller: { bytes: CALLER_BYTES } })
+  test(`${what}: the process grows by less than 256 MiB, and another caller is served`, { skip }, async t => {
+    const directory = temporaryFolder(t)
+    await using server = await Attacked.start(directory, { perCaller: { bytes: CALLER_BYTES } })
     await server.order({ uid: 2 })
     assert.ok(await isServed(server.path))
     const before = (await server.report()).rss

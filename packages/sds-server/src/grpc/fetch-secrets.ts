@@ -10,7 +10,7 @@ import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 
-export interface FetchOptions {
+interface FetchOptions {
   readonly connection: Pick<Connection, 'permission' | 'budget'>
   readonly encoder: ResponseEncoder
   readonly maxNames: number

@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { Attacked } from '../../test/attacked-process.ts'
 import { FLOODS } from '../../test/floods.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
-import { temporaryDirectory } from '../../test/running-server.ts'
 
 const MIB = 1024 ** 2
 const CONNECTIONS = 24
@@ -36,8 +36,8 @@ function sent(socket: Socket, bytes: Buffer): Promise<void> {
 const skip = existsSync('/proc/self/clear_refs') ? false : 'needs /proc, to read how much memory a process has had'
 
 test('floods', { skip, timeout: 240_000 }, async t => {
-  await using directory = await temporaryDirectory()
-  await using server = await Attacked.start(directory.path, {})
+  const directory = temporaryFolder(t)
+  await using server = await Attacked.start(directory, {})
   await server.order({ uid: VICTIM })
   using victim = new RawPeer(server.path)
   const stream = victim.open()

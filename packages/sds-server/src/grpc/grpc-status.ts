@@ -16,7 +16,7 @@ export const OK = { code: 0, details: 'OK' } as const
 export const UNAVAILABLE = CODES.unavailable
 
 /** An error with its status. */
-export interface StatusError extends Error {
+interface StatusError extends Error {
   readonly code: number
   readonly details: string
 }

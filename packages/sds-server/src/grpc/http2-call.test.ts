@@ -5,9 +5,10 @@ import { type ClientHttp2Stream, createServer, type IncomingHttpHeaders, type Ou
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
-import { API, startServer, temporaryDirectory, WEB } from '../../test/running-server.ts'
+import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { Http2Call } from './http2-call.ts'
 
@@ -45,11 +46,10 @@ test('a response has the headers of gRPC, and its stream ends with trailers when
 })
 
 test('an open call keeps no headers', async t => {
-  await using directory = await temporaryDirectory()
-  const path = join(directory.path, 'sds.sock')
+  const path = join(temporaryFolder(t), 'sds.sock')
   const calls: Http2Call[] = []
   const headers: WeakRef<IncomingHttpHeaders>[] = []
-  const server = createServer().listen(path)
+  const server = await listening(createServer(), path)
   t.after(() => server.close())
   server.on('stream', (stream, received) => {
     const call = new Http2Call(stream, received, new FakeClock())

@@ -7,7 +7,7 @@ import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { onReceived } from './delivery.ts'
 import { toStatusError } from './grpc-status.ts'
 
-export interface CallStatus {
+interface CallStatus {
   readonly code: number
   readonly details: string
 }

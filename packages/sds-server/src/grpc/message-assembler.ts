@@ -7,7 +7,7 @@ const HEAD_BYTES = 5
 const COMPRESSED = 1
 
 /** One message, and where the bytes behind it begin. */
-export interface Assembled {
+interface Assembled {
   readonly message: Buffer
   readonly end: number
 }

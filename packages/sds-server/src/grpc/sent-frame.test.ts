@@ -6,9 +6,10 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FakeClock } from '@livery/core/testing'
+import { listening, TemporaryFolder } from '@livery/test-support'
 import { MemorySource } from '../../test/memory-source.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
-import { temporaryDirectory, WEB } from '../../test/running-server.ts'
+import { WEB } from '../../test/running-server.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
@@ -36,19 +37,14 @@ async function isReleased(frame: ResponseFrame): Promise<boolean> {
 /** A server whose first stream is a call. */
 async function startCalls() {
   await using parts = new AsyncDisposableStack()
-  const { path: directory } = parts.use(await temporaryDirectory())
+  const { path: directory } = parts.use(new TemporaryFolder())
   const path = join(directory, 's.sock')
   const opened = Promise.withResolvers<{ readonly call: Http2Call; readonly stream: ServerHttp2Stream }>()
-  const server = createServer().listen(path)
+  const server = parts.use(await listening(createServer(), path))
   server.on('stream', (stream, headers) => {
     stream.on('error', () => {})
     opened.resolve({ call: new Http2Call(stream, headers, new FakeClock()), stream })
   })
-  parts.defer(async () => {
-    server.close()
-    await once(server, 'close')
-  })
-  await once(server, 'listening')
   const stack = parts.move()
   return { path, opened: opened.promise, [Symbol.asyncDispose]: () => stack.disposeAsync() }
 }

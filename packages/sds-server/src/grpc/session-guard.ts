@@ -39,7 +39,7 @@ const NGHTTP2_ENHANCE_YOUR_CALM = 11
 /** Serves a call, or refuses it. */
 export type CallOpener = (call: Http2Call, connection: Connection) => void
 
-export interface SessionGuardOptions {
+interface SessionGuardOptions {
   readonly clock: Clock
   /** By their paths. */
   readonly methods: ReadonlyMap<string, CallOpener>

@@ -12,7 +12,7 @@ const SESSION_MEMORY_MB = 16
 /** The HTTP/2 memory of one stream, with a response in flight. */
 const STREAM_MEMORY_KB = 8
 
-export interface SessionsOptions {
+interface SessionsOptions {
   readonly clock: Clock
   /** The most streams of the socket. */
   readonly maxStreams: number

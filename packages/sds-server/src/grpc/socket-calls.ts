@@ -13,7 +13,7 @@ import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
 import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
 import { UnaryCall, type UnaryMethod } from './unary-call.ts'
 
-export interface SocketCallsOptions {
+interface SocketCallsOptions {
   readonly clock: Clock
   readonly events: Events<SdsEvent>
   readonly room: SocketRoom

@@ -19,7 +19,7 @@ export interface UnaryMethod {
   answer(request: Buffer, call: UnaryCall): void
 }
 
-export interface UnaryCallOptions extends Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
+interface UnaryCallOptions extends Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
   /** Called for a call that ends before its request. */
   onFault(): void
 }

@@ -4,17 +4,16 @@ import { createServer } from 'node:http2'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { FLOODS } from '../../test/floods.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
-import { temporaryDirectory } from '../../test/running-server.ts'
 import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 
 const BYTES = 131_072
 
 test('a stream with too many header fields is heard of while it is read, and one that is reported is not', async t => {
-  await using directory = await temporaryDirectory()
-  const path = join(directory.path, 'a.sock')
-  const server = createServer({ maxHeaderListPairs: 32 }).listen(path)
+  const path = join(temporaryFolder(t), 'a.sock')
+  const server = await listening(createServer({ maxHeaderListPairs: 32 }), path)
   t.after(() => server.close())
   let reported = 0
   server.on('stream', stream => {
@@ -23,7 +22,6 @@ test('a stream with too many header fields is heard of while it is read, and one
     stream.respond({}, { endStream: true })
   })
   server.on('session', session => session.on('error', () => {}))
-  await once(server, 'listening')
   let isHeard = false
   using _ = onUnreportedStreams(() => {
     isHeard = true

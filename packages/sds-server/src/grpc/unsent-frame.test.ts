@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FakeClock } from '@livery/core/testing'
+import { listening, TemporaryFolder } from '@livery/test-support'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { ACK, END_HEADERS, FRAME, grpcHeaders, PREFACE, rawFrame, uint16, uint32 } from '../../test/raw-http2.ts'
-import { temporaryDirectory } from '../../test/running-server.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import { ResponseFrame } from '../protocol/response-frame.ts'
@@ -38,7 +38,7 @@ async function settled(): Promise<void> {
 /** Streams of a peer that reads nothing: the first has a window for everything. */
 async function stalledPeer({ count = 2, bytes = 2 ** 20 } = {}) {
   await using parts = new AsyncDisposableStack()
-  const { path: directory } = parts.use(await temporaryDirectory())
+  const { path: directory } = parts.use(new TemporaryFolder())
   const path = join(directory, 's.sock')
   const server = createServer()
   const streams = new Map<number | undefined, ServerHttp2Stream>()
@@ -56,8 +56,7 @@ async function stalledPeer({ count = 2, bytes = 2 ** 20 } = {}) {
     streams.set(stream.id, stream)
     if (streams.size === count) opened.resolve()
   })
-  server.listen(path)
-  await once(server, 'listening')
+  await listening(server, path)
   const socket = connect(path)
   socket.pause()
   parts.defer(async () => {

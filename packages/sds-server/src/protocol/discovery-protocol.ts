@@ -20,7 +20,7 @@ export type StreamReport =
   | { readonly kind: 'stale' }
 
 /** How many refused names of a caller are reported with their name: each is a line in the ledger and the log. */
-export interface RefusalRate {
+interface RefusalRate {
   reportsRefusal(): boolean
 }
 

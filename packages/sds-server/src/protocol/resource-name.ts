@@ -9,7 +9,7 @@ import {
 } from '@livery/core'
 
 /** A parsed SDS resource name. */
-export type ResourceName =
+type ResourceName =
   /** The caller's own identity (`default`). */
   | { readonly kind: 'own-identity' }
   /** The trust bundle of the agent's trust domain (`ROOTCA`). */

@@ -30,7 +30,7 @@ export interface SecretSource {
 }
 
 /** The secrets in files: a name is watched while somebody has it. */
-export interface FileSource {
+interface FileSource {
   /** How many more names can be watched, for all callers together. */
   readonly room: number
   /** Whether a name, as `formatFileName` has it, is watched. */

@@ -91,7 +91,7 @@ export interface FileRoom {
 }
 
 /** The dependencies of subscriptions. */
-export interface SubscriptionContext {
+interface SubscriptionContext {
   /** The permission of the caller; it can change between calls. */
   readonly view: SecretView
   readonly budget: NameBudget & HoldBudget

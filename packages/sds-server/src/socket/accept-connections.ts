@@ -40,7 +40,7 @@ export interface Arrival {
   close(): void
 }
 
-export interface AcceptOptions {
+interface AcceptOptions {
   /** Named in messages. */
   readonly path: string
   readonly acceptWaiting?: AcceptWaiting | undefined

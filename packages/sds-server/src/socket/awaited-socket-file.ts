@@ -16,7 +16,7 @@ export type AwaitedSocketEvent =
   /** A socket that was waiting listens. */
   | { readonly kind: 'socket-acquired'; readonly path: string }
 
-export interface AwaitedSocketOptions extends Omit<SocketFileOptions, 'signal' | 'onEvent'> {
+interface AwaitedSocketOptions extends Omit<SocketFileOptions, 'signal' | 'onEvent'> {
   onEvent(event: AwaitedSocketEvent): void
 }
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isListening, startServer, temporaryDirectory } from '../../test/running-server.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isListening, startServer } from '../../test/running-server.ts'
 import { descriptorShortage, parseDescriptorLimit, readDescriptorLimit } from './descriptor-limit.ts'
 
 const LIMITS = `Limit                     Soft Limit           Hard Limit           Units
@@ -26,15 +27,15 @@ test('a limit that is too low is reported with the number needed and the remedy'
 
 test('a server whose limits the process cannot reach says so once for each higher need, and serves', {
   skip: readDescriptorLimit() === undefined && 'needs /proc and a limit of open files',
-}, async () => {
+}, async t => {
   const available = readDescriptorLimit() ?? 0
-  await using directory = await temporaryDirectory()
+  const directory = temporaryFolder(t)
   await using running = await startServer({ limits: { connections: available } })
   const reported = () => running.events.filter(event => event.kind === 'few-descriptors')
   assert.equal(reported().length, 1)
-  await running.server.listen({ path: join(directory.path, 'small.sock'), limits: { connections: 1 } })
+  await running.server.listen({ path: join(directory, 'small.sock'), limits: { connections: 1 } })
   assert.equal(reported().length, 1)
-  await running.server.listen({ path: join(directory.path, 'big.sock'), limits: { connections: available * 2 } })
+  await running.server.listen({ path: join(directory, 'big.sock'), limits: { connections: available * 2 } })
   const [first, second] = reported()
   assert.equal(first?.available, available)
   assert.ok(first && second && second.wanted > first.wanted)

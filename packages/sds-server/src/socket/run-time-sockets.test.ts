@@ -6,6 +6,7 @@ import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import type { FakeClock } from '@livery/core/testing'
+import { listening } from '@livery/test-support'
 import { MemorySource } from '../../test/memory-source.ts'
 import { noSecondUser, readPeerCredentials, startPython } from '../../test/processes.ts'
 import { API, isListening, startServer, WEB } from '../../test/running-server.ts'
@@ -72,8 +73,7 @@ test('a socket on whose path another process listens waits for it, and the other
   await using running = await startServer()
   const { server, source } = running
   const [path, free] = [besides(running.path, 'taken.sock'), besides(running.path, 'free.sock')]
-  const other = createServer().listen(path)
-  await once(other, 'listening')
+  const other = await listening(createServer(), path)
   const [failure, ...more] = await server.listenAll([
     { path, identity: WEB },
     { path: free, identity: API },
@@ -104,8 +104,7 @@ test('a server that has handed over waits where its successor listens, until it 
   await using running = await startServer({}, { takeover: true })
   const { server } = running
   const [path, later] = [besides(running.path, 'pod.sock'), besides(running.path, 'later.sock')]
-  const successor = [path, later].map(each => createServer().listen(each))
-  await Promise.all(successor.map(each => once(each, 'listening')))
+  const successor = await Promise.all([path, later].map(each => listening(createServer(), each)))
   server.endTakeover()
   await server.listen({ path, identity: WEB })
   assert.equal(server.sockets()[1]?.state, 'waiting')
@@ -184,8 +183,7 @@ test('a socket that waits is stopped without a trace, and follows new rules whil
   await using running = await startServer()
   const { server, source } = running
   const path = besides(running.path, 'taken.sock')
-  const other = createServer().listen(path)
-  await once(other, 'listening')
+  const other = await listening(createServer(), path)
   const shared = { path, allow: [WEB] }
   await server.listen(shared)
   server.prepareAccess([{ path, allow: [API] }])()

@@ -22,8 +22,8 @@ import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { shareFolders, systemErrorCode } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { listening, TemporaryFolder } from '@livery/test-support'
 import { noSecondUser, readPeerCredentials, runPython, startPython } from '../../test/processes.ts'
-import { temporaryDirectory } from '../../test/running-server.ts'
 import { asSocket } from './accept-connections.ts'
 import { SdsServerError, type SdsServerErrorCode } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
@@ -39,7 +39,7 @@ interface Place {
 }
 
 async function makePlace(context: TestContext): Promise<Place> {
-  const directory = await temporaryDirectory()
+  const directory = new TemporaryFolder()
   const path = join(directory.path, 'run', 'sds.sock')
   const clock = new FakeClock()
   const events: SocketFileEvent[] = []
@@ -49,7 +49,7 @@ async function makePlace(context: TestContext): Promise<Place> {
   context.after(async () => {
     for (const socket of accepted) socket.destroy()
     for (const socket of opened) await socket.close()
-    await directory[Symbol.asyncDispose]()
+    directory[Symbol.dispose]()
   })
   return {
     path,
@@ -92,8 +92,7 @@ async function canConnect(path: string): Promise<boolean> {
 /** A socket file without a process behind it, as a killed one leaves it. */
 async function leaveStaleSocket(path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true })
-  const server = createServer().listen(`${path}.tmp`)
-  await once(server, 'listening')
+  const server = await listening(createServer(), `${path}.tmp`)
   await rename(`${path}.tmp`, path)
   server.close()
 }

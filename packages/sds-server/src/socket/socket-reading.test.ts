@@ -4,16 +4,14 @@ import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { temporaryDirectory } from '../../test/running-server.ts'
+import { listening, temporaryFolder } from '@livery/test-support'
 import { startReading, stopReading } from './socket-reading.ts'
 
 const TURNS = 20
 
-test('bytes wait while a socket is not read, and for ever once it is destroyed, also before its end', async () => {
-  await using directory = await temporaryDirectory()
-  const path = join(directory.path, 'a.sock')
-  const server = createServer().listen(path)
-  await once(server, 'listening')
+test('bytes wait while a socket is not read, and for ever once it is destroyed, also before its end', async t => {
+  const path = join(temporaryFolder(t), 'a.sock')
+  const server = await listening(createServer(), path)
   const client = connect(path)
   client.on('error', () => {})
   const [socket]: Socket[] = await once(server, 'connection')

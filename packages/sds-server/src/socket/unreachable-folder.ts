@@ -3,7 +3,7 @@ import type { Stats } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 
-export interface Recipient {
+interface Recipient {
   readonly owner?: number | undefined
   readonly group?: number | undefined
 }

@@ -17,7 +17,7 @@ export interface WorkloadRequest {
 /** `svids`: the caller's identities and the roots; `bundles`: the roots; `trust-domains`: which trust domains have some. */
 export type WorkloadContent = 'svids' | 'bundles' | 'trust-domains'
 
-export interface WorkloadStreamOptions {
+interface WorkloadStreamOptions {
   readonly content: WorkloadContent
   /** The resource name of the bundles of all trust domains. */
   readonly allBundles: string

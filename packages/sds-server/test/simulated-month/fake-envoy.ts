@@ -16,7 +16,7 @@ import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import type { SecretView } from '../../src/protocol/subscriptions.ts'
 import { testBudget } from '../test-budget.ts'
 
-export interface EnvoyOptions {
+interface EnvoyOptions {
   readonly view: SecretView
   readonly messages: MessageComposer
   readonly receipts: Receipts

@@ -18,7 +18,7 @@ const POLL = 6 * HOUR
 /** In which what was written is served; the events come when the kernel has them. */
 const LOOK = 50
 
-export interface MountedPairsOptions {
+interface MountedPairsOptions {
   readonly clock: FakeClock
   readonly trueNow: () => number
   readonly random: () => number

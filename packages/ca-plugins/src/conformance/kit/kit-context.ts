@@ -12,7 +12,7 @@ export interface KitContext extends CAContext {
 }
 
 /** Gives whatever token it has when it is asked; a request's own token file goes before it. */
-export class KitCredentials implements CredentialSource {
+class KitCredentials implements CredentialSource {
   readonly description = 'the token of the conformance kit'
   token = 'conformance-token-1'
   /** If set, it is the answer. */

@@ -4,7 +4,7 @@ import { startIstioStandIn } from '../../../test/istio-stand-in.ts'
 import { suite } from '../../conformance/index.ts'
 import { citadel } from './plugin.ts'
 
-const CONFIG = { impersonate: false, timeout: 10_000 }
+const CONFIG = { impersonate: false }
 
 suite({
   test,

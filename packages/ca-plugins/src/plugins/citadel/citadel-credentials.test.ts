@@ -8,6 +8,7 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { SystemClock } from '@livery/core'
+import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import {
   API,
   createCitadel,
@@ -15,7 +16,6 @@ import {
   provisionClientCertificate,
   replaceFile,
   setUpCitadel,
-  temporaryDirectory,
   WEB,
 } from '../../../test/citadel-setup.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
@@ -209,10 +209,9 @@ test('a call whose connection is still being made when the root changes is not l
     socket.on('error', () => {})
     released.then(() => socket.pipe(connect(Number(server.address.split(':')[1]), '127.0.0.1')).pipe(socket))
   })
-  await new Promise<void>(resolve => proxy.listen(0, '127.0.0.1', resolve))
+  await listening(proxy)
   t.after(() => proxy.close())
-  const bound = proxy.address()
-  const address = `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
+  const address = `127.0.0.1:${portOf(proxy)}`
   const { client, server, directory } = await setUpCitadel(t, { config: () => ({ address }) })
   const first = client.issue(await workloadRequest(WEB))
   await accepted
@@ -269,7 +268,7 @@ test('a server with another name is refused, unless that name is configured', as
 test('port 15010 means no TLS, silently on loopback', async t => {
   // Some address of 127.0.0.0/8 has the port free.
   const host = `127.${randomInt(1, 255)}.${randomInt(1, 255)}.${randomInt(1, 255)}`
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   await writeFile(join(directory, 'token'), 'token-1')
   let server: FaultyCaServer
   try {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { listening, portOf } from '@livery/test-support'
 import { API, createCitadel, isCAError, setUpCitadel, WEB } from '../../../test/citadel-setup.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -86,13 +87,12 @@ test('a server that accepts and stays silent is a timeout', async t => {
   const silent = createServer(socket => sockets.push(socket))
   // The client has its connection by then, which the server can see sooner than the client.
   const accepted = new Promise(resolve => silent.once('connection', socket => socket.once('data', resolve)))
-  await new Promise<void>(resolve => silent.listen(0, '127.0.0.1', resolve))
+  await listening(silent)
   t.after(() => {
     for (const socket of sockets) socket.destroy()
     silent.close()
   })
-  const bound = silent.address()
-  const address = `127.0.0.1:${typeof bound === 'object' && bound ? bound.port : 0}`
+  const address = `127.0.0.1:${portOf(silent)}`
   const clock = new FakeClock()
   await using client = await createCitadel({ address, rootCert: 'system' }, pluginContext({ clock }))
   const issuing = assert.rejects(

@@ -9,7 +9,8 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { type CAClient, type IssuedCertificate, SystemClock } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { API, createCitadel, isCAError, temporaryDirectory, WEB } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { API, createCitadel, isCAError, WEB } from '../../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -116,7 +117,7 @@ const canUnshare =
 test('a connection whose network is cut is given up, one to the restored network works, and so does either address family', {
   skip: !canUnshare && 'needs root, unshare(1) and ip(8) with IPv6, to have a network of its own',
 }, async t => {
-  const hosts = join(await temporaryDirectory(t), 'hosts')
+  const hosts = join(temporaryFolder(t), 'hosts')
   await writeFile(hosts, '127.0.0.1 localhost\n::1 localhost\n')
   const script = fileURLToPath(new URL('../../../test/cut-network.ts', import.meta.url))
   const inside = `ip link set lo up && mount --bind ${hosts} /etc/hosts && exec "$0" --conditions=@livery/source ${script}`

@@ -16,6 +16,7 @@ import {
 import { caError } from '../../answers/ca-error.ts'
 import { ChainReader } from '../../answers/certificate-chain.ts'
 import type { MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
 import type { ChannelTarget } from '../../transport/grpc-channel.ts'
@@ -84,7 +85,7 @@ export class CitadelClient implements CAClient {
     signal.throwIfAborted()
     const { connection } = lease
     const { token, remedy } = this.#proof(reading, connection.material)
-    const { timeout: ms, headers = {} } = this.#config
+    const { headers = {} } = this.#config
     try {
       return await connection.call({
         path: CREATE_CERTIFICATE,
@@ -92,7 +93,7 @@ export class CitadelClient implements CAClient {
         metadata: this.#metadata(token),
         signal,
         connectWithinMs: request.connectWithinMs,
-        deadline: { ms, expire: () => ending.abort(timeoutError(action, ms)) },
+        deadline: { ms: CALL_TIMEOUT_MS, expire: () => ending.abort(timeoutError(action, CALL_TIMEOUT_MS)) },
       })
     } catch (error) {
       if (!isStatus(error)) throw error

@@ -1,6 +1,5 @@
 /** What an operator sets for the `citadel` plugin, the checks that only it can make, and the CA that comes of it. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
-import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
 import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 
 export const citadelOptions = {
@@ -40,7 +39,6 @@ export const citadelOptions = {
     description:
       "each request names its identity (`ImpersonatedIdentity`), as one node's agent for many workloads must",
   },
-  timeout: CALL_TIMEOUT,
 } as const satisfies PluginOptions
 
 export type CitadelConfig = ConfigOf<typeof citadelOptions>

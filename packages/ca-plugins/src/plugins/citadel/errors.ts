@@ -4,7 +4,7 @@ import type { CAError, CAErrorCode } from '@livery/core'
 import { certificateRemedy } from '../../answers/certificate-failure.ts'
 import { caErrorOfStatus, type FailedCall } from '../../transport/grpc-status.ts'
 
-export interface RefusedCall extends Pick<FailedCall, 'action' | 'secrets'> {
+interface RefusedCall extends Pick<FailedCall, 'action' | 'secrets'> {
   /** The remedy if the CA does not accept how the call was authenticated; no period at the end. */
   readonly credentialsRemedy: string
   /** The same if it does not let this caller ask for others. */

@@ -1,16 +1,10 @@
 import assert from 'node:assert/strict'
-import { chmod, chown, mkdtemp, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { chmod, chown, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { CertificateAuthority, type CertificateAuthorityOptions } from './certificate-authority.ts'
-
-async function temporaryDirectory(t: TestContext): Promise<string> {
-  const parent = await mkdtemp(join(tmpdir(), 'livery-ca-'))
-  t.after(() => rm(parent, { recursive: true }))
-  return join(parent, 'ca')
-}
 
 function open(directory: string, options: Partial<CertificateAuthorityOptions> = {}) {
   const clock = { now: () => Date.now(), at: () => assert.fail('this CA sets no timer') }
@@ -29,7 +23,7 @@ for (const options of [
   { keyType: 'rsa-2048' },
 ] satisfies Partial<CertificateAuthorityOptions>[])
   test(`a restart keeps the root and continues to sign: ${JSON.stringify(options)}`, async t => {
-    const directory = await temporaryDirectory(t)
+    const directory = join(temporaryFolder(t), 'ca')
     const first = await open(directory, options)
     const second = await open(directory, options)
     assert.deepEqual(second.trustBundle(), first.trustBundle())
@@ -40,7 +34,7 @@ for (const options of [
   })
 
 test('the directory has mode 0700, its files 0600, and root.pem is the trust bundle', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   const authority = await open(directory)
   await authority.addRoot()
   assert.equal((await stat(directory)).mode & 0o777, 0o700)
@@ -50,7 +44,7 @@ test('the directory has mode 0700, its files 0600, and root.pem is the trust bun
 })
 
 test('a rotation survives a restart at each step', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   const authority = await open(directory)
   const [old] = authority.roots()
   const added = await authority.addRoot()
@@ -62,13 +56,13 @@ test('a rotation survives a restart at each step', async t => {
 })
 
 test('two processes that start in one empty directory end up with one root', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   const authorities = await Promise.all([open(directory), open(directory), open(directory)])
   assert.equal(new Set(authorities.flatMap(authority => authority.trustBundle())).size, 1)
 })
 
 test('a root that another process added is not overwritten', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   const [one, other] = [await open(directory), await open(directory)]
   await one.addRoot()
   const before = await contents(directory)
@@ -78,7 +72,7 @@ test('a root that another process added is not overwritten', async t => {
 })
 
 test('an older root.pem, as a run stopped half-way leaves it, is brought up to date', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   const authority = await open(directory)
   await writeFile(join(directory, 'root.pem'), authority.trustBundle().join(''))
   await authority.addRoot()
@@ -88,10 +82,10 @@ test('an older root.pem, as a run stopped half-way leaves it, is brought up to d
 })
 
 test('a directory that is not whole is refused with the reason, and nothing in it is changed', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   await open(directory, { intermediate: true })
   const whole = await contents(directory)
-  const foreignDirectory = await temporaryDirectory(t)
+  const foreignDirectory = join(temporaryFolder(t), 'ca')
   await open(foreignDirectory)
   const foreign = await contents(foreignDirectory)
   const state = JSON.parse(whole['authority.json'] ?? '')
@@ -133,7 +127,7 @@ test('a directory that is not whole is refused with the reason, and nothing in i
 })
 
 test('the CA of another trust domain is refused', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   await open(directory)
   const before = await contents(directory)
   await assert.rejects(open(directory, { trustDomain: 'other.example' }), /of trust domain cluster\.local, not other/)
@@ -143,14 +137,14 @@ test('the CA of another trust domain is refused', async t => {
 test('a directory that cannot be written is an error with its path', {
   skip: process.getuid?.() === 0 && 'root may write everywhere',
 }, async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   await chmod(join(directory, '..'), 0o500)
   t.after(() => chmod(join(directory, '..'), 0o700))
   await assert.rejects(open(directory), /Cannot keep a CA in .*EACCES.*Name a directory/)
 })
 
 test('a path that is a file is an error with its path', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   await writeFile(directory, '')
   await assert.rejects(
     open(directory),
@@ -160,7 +154,7 @@ test('a path that is a file is an error with its path', async t => {
 
 for (const mode of [0o777, 0o1777, 0o757])
   test(`a directory of mode ${mode.toString(8)} is refused: somebody else could have put the CA there`, async t => {
-    const directory = await temporaryDirectory(t)
+    const directory = join(temporaryFolder(t), 'ca')
     await open(directory)
     await chmod(directory, mode)
     await assert.rejects(
@@ -173,7 +167,7 @@ for (const mode of [0o777, 0o1777, 0o757])
   })
 
 test('a directory that others can look into is closed to them, with a warning', async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   await open(directory)
   await chmod(directory, 0o755)
   const warnings: string[] = []
@@ -193,7 +187,7 @@ const untrusted: readonly (readonly [string, string, RegExp, (file: string) => P
 ]
 for (const [what, name, reason, damage] of untrusted)
   test(`${what} is refused, and nothing is changed`, async t => {
-    const directory = await temporaryDirectory(t)
+    const directory = join(temporaryFolder(t), 'ca')
     const authority = await open(directory)
     await damage(join(directory, name))
     const before = await contents(directory)
@@ -205,7 +199,7 @@ for (const [what, name, reason, damage] of untrusted)
 test('a key of another user is refused', {
   skip: process.getuid?.() !== 0 && 'only root can give files away',
 }, async t => {
-  const directory = await temporaryDirectory(t)
+  const directory = join(temporaryFolder(t), 'ca')
   await open(directory)
   await chown(join(directory, 'authority.json'), 65_534, 65_534)
   await assert.rejects(open(directory), /belongs to uid 65534, not to 0/)

@@ -23,7 +23,7 @@ export function rootId(root: Issuer): string {
   return createHash('sha256').update(new Uint8Array(root.certificate.rawData)).digest('hex')
 }
 
-export interface AnchorOptions {
+interface AnchorOptions {
   readonly clock: Clock
   readonly trustDomain: string
   readonly keyType: KeyType

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type CAChange, CAError, KEY_TYPES } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { CertificateAuthority, type CertificateAuthorityOptions } from './certificate-authority.ts'
 
@@ -218,8 +218,7 @@ async function opensslVerify(
   t: TestContext,
   { root, leaf, intermediates = [] }: { root: string; leaf: string; intermediates?: readonly string[] },
 ): Promise<void> {
-  const directory = await mkdtemp(join(tmpdir(), 'livery-ca-'))
-  t.after(() => rm(directory, { recursive: true }))
+  const directory = temporaryFolder(t)
   const write = async (name: string, text: string) => {
     await writeFile(join(directory, name), text)
     return join(directory, name)

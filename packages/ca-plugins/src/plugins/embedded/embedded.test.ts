@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import { type CAChange, CAError } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { CertificateAuthority } from './certificate-authority.ts'
@@ -43,8 +41,7 @@ test('the plugin opens a CA of the context and the configuration, and says that 
 })
 
 test('with a directory the plugin has the same root again', async t => {
-  const directory = await mkdtemp(join(tmpdir(), 'livery-embedded-'))
-  t.after(() => rm(directory, { recursive: true }))
+  const directory = temporaryFolder(t)
   const config = { directory, keyType: 'ecdsa-p256', intermediate: false } as const
   const bundles: (readonly string[] | undefined)[] = []
   for (let start = 0; start < 2; start++) {

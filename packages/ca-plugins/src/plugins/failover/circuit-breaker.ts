@@ -7,7 +7,7 @@ export type BreakerChange =
   | { readonly kind: 'half-open' }
   | { readonly kind: 'closed' }
 
-export interface CircuitBreakerOptions {
+interface CircuitBreakerOptions {
   readonly clock: Clock
   /** Failures in a row that open it. */
   readonly failures: number

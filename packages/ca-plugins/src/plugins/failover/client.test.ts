@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import {
@@ -15,6 +14,7 @@ import {
   KEY_TYPES,
 } from '@livery/core'
 import { FakeClock, TestCA } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { KitTicket } from '../../conformance/kit/kit-request.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { FailoverClient } from './client.ts'
@@ -413,8 +413,7 @@ test('roots that came with an answer are not reported before it is accepted, nor
 })
 
 test('the roots of the file are always reported, and a file that cannot be read is named', async t => {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-'))
-  t.after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder(t)
   const rootsFile = join(folder, 'roots.pem')
   const { second, client, roots } = await bench({
     rootsFile,

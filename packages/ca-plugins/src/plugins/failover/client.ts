@@ -17,7 +17,7 @@ import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'
 import { FailoverRoots } from './failover-roots.ts'
 import { memberTicket } from './member-ticket.ts'
 
-export interface FailoverOptions {
+interface FailoverOptions {
   /** In the order of preference. */
   readonly members: readonly CAMember[]
   readonly clock: Clock
@@ -152,7 +152,7 @@ export class FailoverClient implements CAClient {
     const { ticket, signal } = request
     const own = { ...rest, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
     if (member.capabilities.asynchronous) return await untilAborted(member.client.issue(own), signal)
-    const text = `it gave no answer within ${timeoutMs} ms. Check that it runs, or set a longer timeout.`
+    const text = `it gave no answer within ${timeoutMs} ms. Check that it runs.`
     const error = () => new CAError('timeout', text)
     return await withDeadline({ clock, ms: timeoutMs, error, signal }, ending =>
       member.client.issue({ ...own, signal: ending }),

@@ -5,8 +5,6 @@ import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../../test/reference
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { capabilitiesOfAll, failover } from './plugin.ts'
 
-const CONFIG = { timeout: 10_000, pause: 30_000 }
-
 class DownCA implements CAClient {
   issue(): Promise<never> {
     return Promise.reject(new CAError('unavailable', 'Connection refused.'))
@@ -25,7 +23,7 @@ async function create({ ca, context, after }: ConformanceSetup, order: 'first' |
   const up: CAMember = { name: 'the CA of the kit', client, capabilities: REFERENCE_CAPABILITIES }
   const down: CAMember = { name: 'the other CA', client: new DownCA(), capabilities: REFERENCE_CAPABILITIES }
   const members = order === 'first' ? [up, down] : [down, up]
-  return await failover.create({ ...context, members }, CONFIG)
+  return await failover.create({ ...context, members }, {})
 }
 
 const slow = process.env['LIVERY_SLOW'] === '1'
@@ -33,7 +31,7 @@ for (const order of ['first', 'second'] as const)
   describe(`the ${order} CA issues`, { concurrency: 1 }, () => {
     suite({
       test,
-      check: () => failover.check?.(CONFIG, new Set()),
+      check: () => failover.check?.({}, new Set()),
       create: setup => create(setup, order),
       capabilities: capabilitiesOfAll([REFERENCE_CAPABILITIES, REFERENCE_CAPABILITIES]),
       slow,

@@ -14,7 +14,7 @@ import {
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 
-export interface FailoverRootsOptions {
+interface FailoverRootsOptions {
   readonly members: readonly CAMember[]
   readonly clock: Clock
   /** A PEM file with roots that are always among them. */

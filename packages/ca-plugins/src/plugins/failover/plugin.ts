@@ -1,12 +1,14 @@
 /** The `failover` plugin: an ordered list of CAs of one trust domain, with a circuit breaker each. */
 import { type CACapabilities, type CAContext, defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import type { BreakerChange } from './circuit-breaker.ts'
 import { FailoverClient } from './client.ts'
 import { type FailoverConfig, failoverOptions } from './config.ts'
 
 /** In a row: then a CA is left alone. */
 const FAILURES = 3
-/** The longest that a CA is left alone, unless `pause` is longer. */
+/** How long a CA is left alone at first, and at most. */
+const PAUSE_MS = 30_000
 const MAX_PAUSE_MS = 5 * 60_000
 
 /** Several CAs as one. */
@@ -32,10 +34,10 @@ function parts({ clock, log, metrics, rootsPollMs }: CAContext, config: Failover
   const takenOver = metrics.counter('failover_taken_over', 'Certificates by another CA than the first of the list')
   return {
     clock,
-    timeoutMs: config.timeout,
+    timeoutMs: CALL_TIMEOUT_MS,
     failures: FAILURES,
-    openMs: config.pause,
-    maxOpenMs: Math.max(config.pause, MAX_PAUSE_MS),
+    openMs: PAUSE_MS,
+    maxOpenMs: MAX_PAUSE_MS,
     ...(config.roots !== undefined && { rootsFile: config.roots }),
     ...(rootsPollMs !== undefined && { rootsPollMs }),
     onBreaker({ name }: { readonly name: string }, change: BreakerChange): void {

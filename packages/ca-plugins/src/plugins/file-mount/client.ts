@@ -19,6 +19,8 @@ import { FaultLog } from './fault-log.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
 
+/** How often each file is looked at whatever the watches report. */
+export const POLL_MS = 30_000
 /** How many files are read at once without being asked for. */
 const READS_AT_ONCE = 16
 
@@ -43,8 +45,8 @@ export class FileMountClient implements CAClient {
     this.#faults = new FaultLog(log)
     this.#watched = new WatchedFiles({
       clock,
-      pollMs: mount.pollMs,
-      onError: error => log.warn(notWatched(error, mount.pollMs)),
+      pollMs: POLL_MS,
+      onError: error => log.warn(notWatched(error)),
     })
     this.#roots = new MountedRoots({
       clock,
@@ -131,7 +133,7 @@ export class FileMountClient implements CAClient {
   }
 }
 
-function notWatched(error: unknown, pollMs: number): string {
+function notWatched(error: unknown): string {
   const reason = reasonOf(error)
-  return `Cannot watch files for changes: ${reason}. They are looked at every ${pollMs / 1000} s instead. Raise fs.inotify.max_user_watches or max_user_instances, or lower poll.`
+  return `Cannot watch files for changes: ${reason}. They are looked at every ${POLL_MS / 1000} s instead. Raise fs.inotify.max_user_watches or max_user_instances.`
 }

@@ -35,13 +35,6 @@ export const fileMountOptions = {
     description:
       'for whom the roots count: `identity` is the default where the path of `roots` has a placeholder, else `trust-domain`',
   },
-  poll: {
-    type: 'duration',
-    min: '1s',
-    max: '1h',
-    default: '30s',
-    description: 'how often each file is looked at in addition to the watches',
-  },
 } as const satisfies PluginOptions
 
 export type FileMountConfig = ConfigOf<typeof fileMountOptions>
@@ -53,7 +46,6 @@ export interface Mount {
   readonly roots: PathTemplate
   /** With `trust-domain`, every process that can write such a file decides whom all identities trust. */
   readonly rootsFor: 'identity' | 'trust-domain'
-  readonly pollMs: number
 }
 
 interface Layout {
@@ -79,7 +71,7 @@ const LAYOUTS: Readonly<Record<(typeof LAYOUT_NAMES)[number], Layout>> = {
 }
 
 /** Throws an `OptionError` for values that do not go together. */
-export function mountOf({ layout, poll, ...config }: FileMountConfig): Mount {
+export function mountOf({ layout, ...config }: FileMountConfig): Mount {
   const names = { ...LAYOUTS[layout], ...config }
   const { folder } = names
   if (folder === undefined)
@@ -91,5 +83,5 @@ export function mountOf({ layout, poll, ...config }: FileMountConfig): Mount {
   new PathTemplate('folder', folder)
   const roots = template('roots')
   const rootsFor = config.rootsFor ?? (roots.fixed === undefined ? 'identity' : 'trust-domain')
-  return { chain: template('chain'), key: template('key'), roots, rootsFor, pollMs: poll }
+  return { chain: template('chain'), key: template('key'), roots, rootsFor }
 }

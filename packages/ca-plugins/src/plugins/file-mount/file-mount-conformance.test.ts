@@ -1,9 +1,8 @@
 /** The conformance kit, with the roots in one file for all, and with those in the folder of each identity. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import type { CAClient } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { FileMountClient } from './client.ts'
@@ -66,18 +65,17 @@ interface Layout {
 }
 
 async function create(setup: ConformanceSetup, { roots, rootsFor }: Layout): Promise<CAClient> {
-  const folder = await mkdtemp(join(tmpdir(), 'livery-mount-'))
-  setup.after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder(setup)
   const writer = new Writer(folder, setup)
   await writer.written
-  const mount = mountOf({ layout: 'istio', folder: join(folder, '{name}'), roots, rootsFor, poll: 30_000 })
+  const mount = mountOf({ layout: 'istio', folder: join(folder, '{name}'), roots, rootsFor })
   return onceWritten(new FileMountClient(setup.context, mount), writer)
 }
 
 const { capabilities } = fileMount
 
 describe('with the roots in one file', { concurrency: 1 }, () => {
-  const config = { layout: 'istio', folder: '/certs/{name}', roots: '../all/root-cert.pem', poll: 30_000 } as const
+  const config = { layout: 'istio', folder: '/certs/{name}', roots: '../all/root-cert.pem' } as const
   const check = () => fileMount.check?.(config, new Set())
   suite({
     test,

@@ -6,10 +6,11 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { CAError, type IssuedCertificate, parseSpiffeId, SecretManager } from '@livery/core'
 import { TestKeyGenerator } from '@livery/core/testing'
-import { identityOf, MountBench, POLL_MS } from '../../../test/mount-bench.ts'
+import { identityOf, MountBench } from '../../../test/mount-bench.ts'
 import { publishSet, replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { warningsOf } from '../../testing/plugin-context.ts'
+import { POLL_MS } from './client.ts'
 import { mountOf } from './config.ts'
 
 function serialOf({ chain: [leaf = ''] }: IssuedCertificate): string {
@@ -343,7 +344,7 @@ test('roots in the folder of one identity come with that identity alone, and are
 })
 
 test('a path without placeholders speaks for the trust domain, one with some for the identity, unless rootsFor says more', () => {
-  const rootsFor = (config: object) => mountOf({ layout: 'istio', poll: POLL_MS, ...config }).rootsFor
+  const rootsFor = (config: object) => mountOf({ layout: 'istio', ...config }).rootsFor
   assert.equal(rootsFor({}), 'trust-domain')
   assert.equal(rootsFor({ folder: '/ids/{name}' }), 'identity')
   assert.equal(rootsFor({ folder: '/ids/{name}', roots: '/ids/roots.pem' }), 'trust-domain')

@@ -4,9 +4,9 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { Semaphore, WatchedFiles } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { identityOf } from '../../../test/mount-bench.ts'
 import { writeSet } from '../../../test/mounted-files.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { FaultLog } from './fault-log.ts'
@@ -29,7 +29,7 @@ class SlowRoots extends MountedRoots {
 test('a key whose request is given up while the files are read is wiped', async t => {
   const clock = new FakeClock()
   const { log } = pluginContext({ clock })
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   using ca = await FakeCA.create({ clock })
   const identity = identityOf('web')
   writeSet(folder, await ca.bring(identity))

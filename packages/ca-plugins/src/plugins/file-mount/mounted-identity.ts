@@ -26,7 +26,7 @@ const UNUSED_MS = 3_600_000
 /** The rest of a certificate's life in which a missing successor is reported. */
 const LAST_FIFTH = 0.2
 
-export interface MountedIdentityParts {
+interface MountedIdentityParts {
   readonly identity: SpiffeId
   readonly files: KeyPairFiles
   readonly rootsFile: string
@@ -52,7 +52,7 @@ type PairState =
   | { readonly kind: 'fault'; readonly message: string }
 
 /** A pair with the roots beside it. */
-export interface MountedSet extends KeyPair {
+interface MountedSet extends KeyPair {
   readonly roots: readonly string[]
 }
 

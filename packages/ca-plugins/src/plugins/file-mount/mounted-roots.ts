@@ -25,7 +25,7 @@ const MAX_BLOCKS = 120
 /** Files that change together are one change of the bundle. */
 const GATHER_MS = 100
 
-export interface MountedRootsParts {
+interface MountedRootsParts {
   readonly clock: Clock
   readonly watched: WatchedFiles
   /** For what is read without a request for one identity. */
@@ -42,7 +42,7 @@ export interface MountedRootsParts {
 type Roots = ReadonlyMap<string, string>
 
 /** The users of a file. */
-export interface RootsUser {
+interface RootsUser {
   /** Called when it can be read after it could not. */
   readonly onReadable?: () => void
   /** Called when it has other roots than before. */

@@ -53,7 +53,7 @@ test('an unknown placeholder and a lonely brace are refused with the field and t
 
 test('the well-known layouts have their folders and names, which can be set one by one', () => {
   const files = (config: Partial<Parameters<typeof mountOf>[0]>) => {
-    const { chain, key, roots } = mountOf({ layout: 'istio', poll: 30_000, ...config })
+    const { chain, key, roots } = mountOf({ layout: 'istio', ...config })
     return [chain.text, key.text, roots.text]
   }
   assert.deepEqual(files({}), ['/etc/certs/cert-chain.pem', '/etc/certs/key.pem', '/etc/certs/root-cert.pem'])
@@ -75,7 +75,7 @@ test('the well-known layouts have their folders and names, which can be set one 
 })
 
 test('the layout kubernetes-tls needs a folder', () => {
-  assert.throws(() => mountOf({ layout: 'kubernetes-tls', poll: 30_000 }), {
+  assert.throws(() => mountOf({ layout: 'kubernetes-tls' }), {
     name: 'TypeError',
     message: /^Cannot use layout "kubernetes-tls": folder is missing\. Name it, such as /,
   })

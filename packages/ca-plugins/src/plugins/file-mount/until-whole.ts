@@ -3,7 +3,7 @@ import { type Clock, FileFault, sleep } from '@livery/core'
 
 const FIRST_PAUSE_MS = 50
 
-export interface UntilWholeOptions {
+interface UntilWholeOptions {
   readonly clock: Clock
   /** The sum of the pauses between reads, milliseconds. */
   readonly waitMs: number

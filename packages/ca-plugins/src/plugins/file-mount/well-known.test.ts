@@ -12,8 +12,8 @@ import {
   type SpiffeId,
 } from '@livery/core'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { writeSet } from '../../../test/mounted-files.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { WellKnownFiles } from './well-known.ts'
@@ -37,11 +37,11 @@ function identityIn(answer: IssuedCertificate | CAError | undefined): string | u
 
 async function start(t: TestContext) {
   const clock = new FakeClock()
-  const folder = join(await tempFolder(t), 'certs')
+  const folder = join(temporaryFolder(t), 'certs')
   mkdirSync(folder)
   const mounted = await FakeCA.create({ clock })
   const ca = await TestCA.create(clock)
-  const files = new WellKnownFiles({ ca, folders: [folder], pollMs: 30_000, context: pluginContext({ clock }) })
+  const files = new WellKnownFiles({ ca, folders: [folder], context: pluginContext({ clock }) })
   t.after(() => files[Symbol.asyncDispose]())
   return { clock, folder, mounted, ca, files }
 }

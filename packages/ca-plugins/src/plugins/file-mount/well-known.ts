@@ -15,7 +15,7 @@ import {
   WatchedFiles,
 } from '@livery/core'
 import { reasonOf } from '../../answers/reason-of.ts'
-import { FileMountClient } from './client.ts'
+import { FileMountClient, POLL_MS } from './client.ts'
 import { type Mount, mountOf } from './config.ts'
 
 const LAYOUTS = ['istio', 'gke'] as const
@@ -25,8 +25,6 @@ export interface WellKnownFilesOptions {
   readonly ca: CAClient
   /** Absolute. The first that has a pair for an identity counts. */
   readonly folders: readonly string[]
-  /** How often the files are looked at whatever the watches report, milliseconds. */
-  readonly pollMs: number
   readonly context: Pick<CAContext, 'clock' | 'log' | 'metrics' | 'trustDomain' | 'vault'>
 }
 
@@ -40,14 +38,14 @@ export class WellKnownFiles implements CAClient {
   readonly #watched: WatchedFiles
   readonly #listeners = new Set<(change: CAChange) => void>()
 
-  constructor({ ca, folders, pollMs, context }: WellKnownFilesOptions) {
+  constructor({ ca, folders, context }: WellKnownFilesOptions) {
     this.#ca = ca
     this.#clock = context.clock
     // Its own clients report the same of the files that they watch.
-    this.#watched = new WatchedFiles({ clock: context.clock, pollMs, onError: () => {} })
+    this.#watched = new WatchedFiles({ clock: context.clock, pollMs: POLL_MS, onError: () => {} })
     this.#sets = folders.flatMap(folder =>
       LAYOUTS.map(layout => {
-        const mount = mountOf({ layout, folder, rootsFor: 'identity', poll: pollMs })
+        const mount = mountOf({ layout, folder, rootsFor: 'identity' })
         return new WellKnownSet(mount, context, change => this.#notify(change))
       }),
     )

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { test } from 'node:test'
 import { protos } from '@google-cloud/security-private-ca'
 import { status } from '@grpc/grpc-js'
 import { CAError, type TlsMaterial } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { listening, portOf } from '@livery/test-support'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import {
   API,
@@ -141,9 +140,9 @@ test("with configured credentials Google's libraries look for none, on the machi
     lookups++
     response.writeHead(500).end()
   })
-  await once(metadata.listen(0, '127.0.0.1'), 'listening')
+  await listening(metadata)
   t.after(() => metadata.close())
-  const { port } = metadata.address() as AddressInfo
+  const port = portOf(metadata)
   process.env['GCE_METADATA_HOST'] = `127.0.0.1:${port}`
   t.after(() => delete process.env['GCE_METADATA_HOST'])
   const { client } = await setUpGoogle(t, { service: 'cas' })

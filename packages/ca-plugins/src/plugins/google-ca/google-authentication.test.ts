@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { status } from '@grpc/grpc-js'
 import { CAError } from '@livery/core'
-import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../../test/citadel-setup.ts'
 import { IdentityTokens, setUpGoogle, WEB } from '../../../test/google-ca-setup.ts'
 import { Refusal } from '../../../test/google-stand-in.ts'
 import { GoogleTokenServer, type TokenAnswer } from '../../../test/google-token-server.ts'
@@ -38,7 +39,7 @@ async function setUpFederation(t: TestContext) {
   const tokens = await GoogleTokenServer.start()
   t.after(() => tokens[Symbol.asyncDispose]())
   tokens.answer = () => issued(`access-token.${WEB}`)
-  const directory = await temporaryDirectory(t)
+  const directory = temporaryFolder(t)
   const credentialsFile = join(directory, 'wif.json')
   await replaceFile(join(directory, 'token'), SUBJECT_TOKEN)
   await replaceFile(credentialsFile, federation(tokens.address, join(directory, 'token')))
@@ -170,7 +171,7 @@ test("without a file the metadata server of the machine is asked, as Google's li
   setEnvironment(t, {
     GCE_METADATA_HOST: metadata.address,
     METADATA_SERVER_DETECTION: 'assume-present',
-    HOME: await temporaryDirectory(t),
+    HOME: temporaryFolder(t),
   })
   const { client, server } = await setUpGoogle(t, { service: 'cas', withoutCredentials: true })
   await client.issue(await workloadRequest(WEB))
@@ -179,7 +180,7 @@ test("without a file the metadata server of the machine is asked, as Google's li
 })
 
 test('on a machine without any credentials it says so', async t => {
-  setEnvironment(t, { METADATA_SERVER_DETECTION: 'none', HOME: await temporaryDirectory(t) })
+  setEnvironment(t, { METADATA_SERVER_DETECTION: 'none', HOME: temporaryFolder(t) })
   const { client } = await setUpGoogle(t, { service: 'cas', withoutCredentials: true })
   await assert.rejects(
     client.issue(await workloadRequest(WEB)),

@@ -39,7 +39,7 @@ export function sourceAuthentication(credentials: CredentialSource): Authenticat
   }
 }
 
-export interface LibraryAuthenticationOptions {
+interface LibraryAuthenticationOptions {
   readonly auth: GoogleAuthPackage
   /** Absent: wherever Google's library finds credentials (`GOOGLE_APPLICATION_CREDENTIALS`, gcloud, metadata server). */
   readonly credentialsFile?: string

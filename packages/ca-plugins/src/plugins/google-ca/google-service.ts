@@ -17,7 +17,7 @@ export interface GoogleClientParts<Target> {
   readonly authentication: Authentication
 }
 
-export interface GoogleServiceOptions extends Omit<GoogleClientParts<never>, 'target'> {
+interface GoogleServiceOptions extends Omit<GoogleClientParts<never>, 'target'> {
   /** For errors: `Mesh CA at …`. */
   readonly ca: string
   readonly endpoint: GoogleEndpoint
@@ -25,7 +25,7 @@ export interface GoogleServiceOptions extends Omit<GoogleClientParts<never>, 'ta
   readonly remedies: { readonly denied: string; readonly notFound: string }
 }
 
-export interface GoogleCall {
+interface GoogleCall {
   /** After "Cannot", for errors: `get a certificate for … from …`. */
   readonly action: string
   /** `/package.Service/Method`. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../../test/citadel-setup.ts'
 import { CLUSTER, decodeMesh, setUpGoogle, WEB } from '../../../test/google-ca-setup.ts'
 import { GoogleTokenServer } from '../../../test/google-token-server.ts'
 import { sts } from '../../credentials/sts.ts'
@@ -30,7 +31,7 @@ test("the token of a pod is exchanged for that of the call, for the cluster, as 
     json: { access_token: `exchanged-token.${body.get('subject_token')}`, expires_in: 3600, token_type: 'Bearer' },
   })
   const { server, context, config } = await setUpGoogle(t, { service: 'mesh-ca' })
-  const tokenFile = join(await temporaryDirectory(t), 'token')
+  const tokenFile = join(temporaryFolder(t), 'token')
   await replaceFile(tokenFile, WEB)
   const credentials = await sts.create(
     { ...context, tokenFile },

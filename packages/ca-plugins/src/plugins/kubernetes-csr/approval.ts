@@ -7,14 +7,16 @@ import { LAST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { SigningRequestApi } from './signing-request-api.ts'
 
-export interface ApprovalOptions {
+/** How long a request is waited for before it is reported as overdue. */
+const APPROVAL_TIMEOUT_MS = 15 * 60_000
+
+interface ApprovalOptions {
   readonly api: SigningRequestApi
   readonly clock: Clock
   /** In [0, 1). */
   readonly random: () => number
   /** For messages, after the request's name: `for spiffe://…`. */
   readonly whose: string
-  readonly approvalTimeoutMs: number
 }
 
 /** A request that cannot bring a certificate any more: its ticket is of no use. */
@@ -31,18 +33,18 @@ export async function certificatesOf(
   since: number,
   caller: Caller,
 ): Promise<string> {
-  const { clock, random, approvalTimeoutMs } = options
+  const { clock, random } = options
   let latest = request
   let ends = 0
   const overdue = new AbortController()
   const onOverdue = () => overdue.abort(overdueError(options, latest))
   // A request that is overdue already is looked at, but not waited for.
-  using _timer = clock.at(Math.max(since + approvalTimeoutMs, clock.now()), onOverdue)
+  using _timer = clock.at(Math.max(since + APPROVAL_TIMEOUT_MS, clock.now()), onOverdue)
   const until = { ...caller, signal: AbortSignal.any([caller.signal, overdue.signal]) }
   for (;;) {
     const certificates = settled(latest, options)
     if (certificates !== undefined) return certificates
-    if (clock.now() >= since + approvalTimeoutMs) onOverdue()
+    if (clock.now() >= since + APPROVAL_TIMEOUT_MS) onOverdue()
     until.signal.throwIfAborted()
     const begun = clock.now()
     for await (const change of options.api.watch(latest, options.whose, until)) {
@@ -101,10 +103,7 @@ function settled({ name, signerName, outcome }: SigningRequest, { whose }: Appro
   }
 }
 
-function overdueError(
-  { whose, approvalTimeoutMs }: ApprovalOptions,
-  { name, signerName, outcome }: SigningRequest,
-): CAError {
+function overdueError({ whose }: ApprovalOptions, { name, signerName, outcome }: SigningRequest): CAError {
   const [what, remedy] =
     outcome.kind === 'approved'
       ? ['is approved, but was not signed', `See that the controller of ${signerName} runs`]
@@ -114,6 +113,6 @@ function overdueError(
         ]
   return new CAError(
     'timeout',
-    `The request ${name} ${whose} ${what} within ${approvalTimeoutMs / 1000} s. ${remedy}; it is looked at again.`,
+    `The request ${name} ${whose} ${what} within ${APPROVAL_TIMEOUT_MS / 1000} s. ${remedy}; it is looked at again.`,
   )
 }

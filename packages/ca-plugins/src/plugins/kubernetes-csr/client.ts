@@ -20,8 +20,8 @@ import { formatNote, parseNote } from './pending-note.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
 
-export interface KubernetesCsrParts {
-  readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages' | 'approvalTimeout'>
+interface KubernetesCsrParts {
+  readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages'>
   readonly clock: Clock
   /** In [0, 1). */
   readonly random: () => number
@@ -101,12 +101,11 @@ export class KubernetesCsrClient implements CAClient {
   }
 
   async #chain(issuing: IssueRequest): Promise<readonly string[]> {
-    const { api, clock, random, config, log } = this.#parts
+    const { api, clock, random, log } = this.#parts
     const { whose, caller, asked } = issuing
     const { request, since } = (await this.#resume(issuing)) ?? (await this.#submit(issuing))
     try {
-      const options = { api, clock, random, whose, approvalTimeoutMs: config.approvalTimeout }
-      const certificates = await certificatesOf(options, request, since, caller)
+      const certificates = await certificatesOf({ api, clock, random, whose }, request, since, caller)
       return this.#chainIn(certificates, `get a certificate ${whose} from ${asked.signerName}`)
     } catch (error) {
       // Core gives up the call long before a manual approval, and does not know the request's name.

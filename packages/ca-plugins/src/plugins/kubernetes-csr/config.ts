@@ -33,12 +33,6 @@ export const kubernetesCsrOptions = {
     default: ['digital signature', 'server auth', 'client auth'],
     description: 'the key usages that are asked for',
   },
-  approvalTimeout: {
-    type: 'duration',
-    default: '15m',
-    min: '1s',
-    description: 'how long a request is waited for before it is reported as overdue',
-  },
 } as const satisfies PluginOptions
 
 export type KubernetesCsrConfig = ConfigOf<typeof kubernetesCsrOptions>

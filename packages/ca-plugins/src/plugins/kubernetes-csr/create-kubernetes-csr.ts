@@ -10,7 +10,7 @@ import type { KubernetesCsrConfig } from './config.ts'
 import { KubeconfigLogin } from './kubeconfig-login.ts'
 import { SigningRequestApi } from './signing-request-api.ts'
 
-export interface KubernetesCsrSurroundings {
+interface KubernetesCsrSurroundings {
   /** Default: the installed package. */
   readonly loadLibrary?: () => Promise<KubernetesLibrary>
   /** Prefix of the paths of the service account. Default: empty. */

@@ -10,7 +10,7 @@ import { userinfoProblem } from '../../transport/host-port.ts'
 import type { KubernetesLibrary } from './client-library.ts'
 import { KubeconfigSession } from './kubeconfig-session.ts'
 
-export interface KubeconfigLoginOptions {
+interface KubeconfigLoginOptions {
   readonly library: KubernetesLibrary
   /** Its path. */
   readonly kubeconfig: string

@@ -9,7 +9,7 @@ import { scrub } from '../../answers/scrub.ts'
 import { type ApiSession, type AuthorizedPool, type Login, UNLIMITED } from '../../kubernetes-api/api-login.ts'
 import { AGENT_OPTIONS, HttpPool, plainAgent } from '../../transport/http-pool.ts'
 
-export interface KubeconfigSessionOptions {
+interface KubeconfigSessionOptions {
   readonly login: Login
   /** A new configuration of the client library, as the user of the login and as nobody. */
   readonly asUser: () => KubeConfig

@@ -27,7 +27,6 @@ const CONFIG = {
   signerName: SIGNER,
   clusterTrustBundle: 'example.com:workloads:roots',
   usages: ['digital signature', 'server auth', 'client auth'],
-  approvalTimeout: 900_000,
 }
 
 suite({
@@ -51,8 +50,7 @@ async function create({ ca, context, after }: ConformanceSetup) {
       ? { kind: 'body', text: JSON.stringify({ spec: { trustBundle: ca.trustBundle().join('') } }) }
       : undefined
   server.admit = object => signer.admit(object)
-  const { path, remove } = await kubeconfigFile(server, ca.trustBundle().join(''))
-  after(remove)
+  const { path } = await kubeconfigFile({ after }, server, ca.trustBundle().join(''))
   return await createKubernetesCsr(context, { ...CONFIG, kubeconfig: path })
 }
 

@@ -4,7 +4,7 @@ import { X509Certificate } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
 import type { KubeCall } from '../../../test/kube-api-server.ts'
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { openClient } from '../../../test/kube-setup.ts'
@@ -17,7 +17,7 @@ const is = (verb: KubeCall['verb']) => (call: KubeCall) => call.verb === verb
 
 async function setUp(t: TestContext) {
   const cluster = await standInCluster(t)
-  const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
+  const signerRoots = join(temporaryFolder(t), 'roots.pem')
   await writeFile(signerRoots, cluster.authority.trustBundle().join(''))
   const opened = await openClient(t, { kubeconfig: cluster.kubeconfig, signerRoots })
   const managed = manage(opened.client, opened.clock)

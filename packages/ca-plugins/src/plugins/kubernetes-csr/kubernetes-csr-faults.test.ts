@@ -4,7 +4,8 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { CAError, type CAErrorCode } from '@livery/core'
-import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../../test/citadel-setup.ts'
 import { KubeApiServer, type KubeCall, type KubeFault } from '../../../test/kube-api-server.ts'
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { openClient, TestTicket } from '../../../test/kube-setup.ts'
@@ -189,7 +190,7 @@ test('a request that core gives up is named in the log, whether it is new or fou
 
 test('a server that is not verified is warned of', async t => {
   const cluster = await standInCluster(t)
-  const kubeconfig = join(await temporaryDirectory(t), 'config')
+  const kubeconfig = join(temporaryFolder(t), 'config')
   const text = await readFile(cluster.kubeconfig, 'utf8')
   await writeFile(kubeconfig, text.replace(/"certificate-authority-data":"[^"]*"/, '"insecure-skip-tls-verify":true'))
   const setup = { ...cluster, ...(await openClient(t, { kubeconfig })) }
@@ -208,7 +209,7 @@ test('a tls-server-name that is an address is verified', async t => {
   const cluster = await standInCluster(t)
   const text = await readFile(cluster.kubeconfig, 'utf8')
   const openAs = async (name: string) => {
-    const kubeconfig = join(await temporaryDirectory(t), 'config')
+    const kubeconfig = join(temporaryFolder(t), 'config')
     await writeFile(kubeconfig, text.replace('"certificate-authority-data"', `"tls-server-name":"${name}",$&`))
     return { ...cluster, ...(await openClient(t, { kubeconfig })) }
   }
@@ -392,7 +393,7 @@ test('requests go over connections that are kept', async t => {
 test('a server whose certificate is of another CA is refused', async t => {
   const cluster = await standInCluster(t)
   const other = await standInCluster(t)
-  const kubeconfig = join(await temporaryDirectory(t), 'config')
+  const kubeconfig = join(temporaryFolder(t), 'config')
   const text = await readFile(cluster.kubeconfig, 'utf8')
   await writeFile(kubeconfig, text.replaceAll(`:${cluster.port}`, `:${other.port}`))
   const { client } = await openClient(t, { kubeconfig })
@@ -406,7 +407,7 @@ test('a server whose certificate is of another CA is refused', async t => {
 test('the kubeconfig is read again when it changes: another token, another server', async t => {
   const cluster = await standInCluster(t)
   const nobody = (await cluster.userWith([])).toString()
-  const kubeconfig = join(await temporaryDirectory(t), 'config')
+  const kubeconfig = join(temporaryFolder(t), 'config')
   await writeFile(kubeconfig, await readFile(nobody, 'utf8'))
   const setup = { ...cluster, ...(await openClient(t, { kubeconfig })) }
   await assert.rejects(setup.client.issue(await workloadRequest(WEB)), isCAError('denied'))

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { derToPem, type SpiffeId } from '@livery/core'
 import type { FakeClock } from '@livery/core/testing'
-import { isCAError, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError } from '../../../test/citadel-setup.ts'
 import { CuttableProxy } from '../../../test/cuttable-proxy.ts'
 import {
   documentedGrants,
@@ -217,7 +218,7 @@ function contract(that: Contract): void {
 
   that('connections that are cut while it waits do not end it', async (t, cluster) => {
     await using proxy = await CuttableProxy.start(cluster.port)
-    const kubeconfig = join(await temporaryDirectory(t), 'config')
+    const kubeconfig = join(temporaryFolder(t), 'config')
     const text = await readFile(cluster.kubeconfig, 'utf8')
     await writeFile(kubeconfig, text.replaceAll(`:${cluster.port}`, `:${proxy.port}`))
     const { client, clock } = await openClient(t, { kubeconfig })
@@ -311,7 +312,7 @@ function contract(that: Contract): void {
 
   that('the cases of the conformance kit for a live CA hold', async (t, cluster) => {
     await using _running = cluster.signer.run()
-    const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
+    const signerRoots = join(temporaryFolder(t), 'roots.pem')
     await writeFile(signerRoots, cluster.authority.trustBundle().join(''))
     const { client } = await openClient(t, { kubeconfig: cluster.kubeconfig, signerRoots })
     const { results, failed } = await runAgainst(client, {

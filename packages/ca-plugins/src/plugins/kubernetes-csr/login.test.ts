@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
 import type { CAClient } from '@livery/core'
-import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../../test/citadel-setup.ts'
 import { type KubeCluster, standInCluster } from '../../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient, TestTicket } from '../../../test/kube-setup.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -32,7 +33,7 @@ async function userOf(client: CAClient, { signer }: KubeCluster, tokenFile?: str
 
 /** As kubelet would mount it, and the variables that go with it. */
 async function inPod(t: TestContext, { server, authority }: Cluster, token: string) {
-  const podRoot = await temporaryDirectory(t)
+  const podRoot = temporaryFolder(t)
   await mkdir(join(podRoot, ACCOUNT), { recursive: true })
   await writeFile(join(podRoot, ACCOUNT, 'ca.crt'), authority.trustBundle().join(''))
   await writeFile(join(podRoot, ACCOUNT, 'token'), `${token}\n`, { mode: 0o600 })
@@ -56,7 +57,7 @@ async function openInPod(t: TestContext, podRoot: string) {
 
 /** A kubeconfig as an operator keeps it, beside other clusters; `user` is that of its context `right`. */
 async function writeKubeconfig(t: TestContext, { server, authority }: Cluster, user: object): Promise<string> {
-  const folder = await temporaryDirectory(t)
+  const folder = temporaryFolder(t)
   await writeFile(join(folder, 'ca.pem'), authority.trustBundle().join(''))
   const config = {
     clusters: [
@@ -172,7 +173,7 @@ test('a client certificate is shown, and the new one once its files have changed
 test('a program of the kubeconfig supplies the token, and runs again after a 401', async t => {
   const cluster = await standInCluster(t)
   const usual = cluster.server.fault
-  const folder = await temporaryDirectory(t)
+  const folder = temporaryFolder(t)
   const credential = (token: string) => JSON.stringify({ kind: 'ExecCredential', status: { token } })
   await writeFile(join(folder, 'credential'), credential('old-token'))
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'cat', args: [join(folder, 'credential')] }
@@ -198,7 +199,7 @@ test('a program that fails is unauthenticated, with what it says', async t => {
 
 test('a program that printed unusable output runs again', async t => {
   const cluster = await standInCluster(t)
-  const file = join(await temporaryDirectory(t), 'credential')
+  const file = join(temporaryFolder(t), 'credential')
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'cat', args: [file] }
   const { client } = await openClient(t, { kubeconfig: await writeKubeconfig(t, cluster, { exec }), context: 'right' })
   await writeFile(file, '{"kind":"ExecCredential"}')
@@ -255,7 +256,7 @@ test("an identity's own token is used for its requests, without the certificate 
 test('a kubeconfig that cannot be used is unavailable, says why, and is read again', async t => {
   const cluster = await standInCluster(t)
   const good = await readFile(cluster.kubeconfig, 'utf8')
-  const kubeconfig = join(await temporaryDirectory(t), 'config')
+  const kubeconfig = join(temporaryFolder(t), 'config')
   const { client } = await openClient(t, { kubeconfig })
   const refused = async (reason: RegExp) =>
     assert.rejects(

@@ -1,6 +1,6 @@
 /** The note on a ticket: which request it is, and since when it waits. */
 
-export interface PendingNote {
+interface PendingNote {
   readonly name: string
   readonly uid: string
   /** Milliseconds since the epoch. */

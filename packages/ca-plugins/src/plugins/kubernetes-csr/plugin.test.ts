@@ -4,7 +4,8 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { CAError } from '@livery/core'
-import { isCAError, replaceFile, temporaryDirectory } from '../../../test/citadel-setup.ts'
+import { temporaryFolder } from '@livery/test-support'
+import { isCAError, replaceFile } from '../../../test/citadel-setup.ts'
 import { standInCluster } from '../../../test/kube-clusters.ts'
 import { kubernetesCsrConfig, openClient } from '../../../test/kube-setup.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
@@ -60,7 +61,7 @@ test('a client library that is not installed is named with the command that inst
 
 test('roots of a file are listed each once, read again when they change, and kept while they cannot be read', async t => {
   const { kubeconfig, authority } = await standInCluster(t)
-  const signerRoots = join(await temporaryDirectory(t), 'roots.pem')
+  const signerRoots = join(temporaryFolder(t), 'roots.pem')
   const { client, context } = await openClient(t, { kubeconfig, signerRoots })
   const roots = () => Promise.resolve(client.trustBundle?.({ signal: never }))
   await assert.rejects(roots(), isCAError('unavailable', /roots\.pem/))

@@ -16,7 +16,7 @@ export interface NewSigningRequest {
 }
 
 /** An event of a watch, which ends without an event when the server or the network ends it. */
-export type Change = { readonly kind: 'changed'; readonly request: SigningRequest } | { readonly kind: 'deleted' }
+type Change = { readonly kind: 'changed'; readonly request: SigningRequest } | { readonly kind: 'deleted' }
 
 const RESOURCE = 'certificatesigningrequests'
 const PATH = `/apis/certificates.k8s.io/v1/${RESOURCE}`

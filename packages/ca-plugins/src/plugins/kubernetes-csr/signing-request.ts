@@ -11,7 +11,7 @@ export interface SigningRequest {
 }
 
 /** Its state. */
-export type Outcome =
+type Outcome =
   | { readonly kind: 'pending' }
   /** Nobody has signed it yet. */
   | { readonly kind: 'approved' }

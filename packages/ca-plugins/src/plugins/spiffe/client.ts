@@ -27,7 +27,7 @@ import {
   wipe,
 } from './workload-update.ts'
 
-export interface SpiffeClientOptions {
+interface SpiffeClientOptions {
   readonly context: CAContext
   /** `unix:///path` or `tcp://ip:port`. */
   readonly address: string

@@ -10,11 +10,4 @@ export const spiffeOptions = {
       'the Workload API, in the forms of `SPIFFE_ENDPOINT_SOCKET`, which itself is not read: `unix:///path/to/socket`, or `tcp://IP-ADDRESS:PORT`',
     problem: endpointProblem,
   },
-  timeout: {
-    type: 'duration',
-    default: '10s',
-    min: '100ms',
-    max: '5m',
-    description: 'how long its first answer on a stream may take',
-  },
 } as const satisfies PluginOptions

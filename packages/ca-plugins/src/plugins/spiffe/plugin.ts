@@ -1,5 +1,6 @@
 /** The `spiffe` plugin: a SPIFFE Workload API, such as that of a SPIRE agent, as the source of identities. */
 import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { SpiffeClient } from './client.ts'
 import { spiffeOptions } from './config.ts'
 import { leavesMachine } from './workload-endpoint.ts'
@@ -18,9 +19,9 @@ export const spiffe = defineCAPlugin({
     bringsKey: true,
   },
   options: spiffeOptions,
-  create(context, { address, timeout }) {
+  create(context, { address }) {
     if (leavesMachine(address))
       context.log.warn(`address ${address} is on another machine: keys cross the network in the clear. Use a socket.`)
-    return new SpiffeClient({ context, address, timeoutMs: timeout })
+    return new SpiffeClient({ context, address, timeoutMs: CALL_TIMEOUT_MS })
   },
 })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import type { CAClient } from '@livery/core'
-import { tempFolder } from '../../../test/temp-folder.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../../test/workload-api-stand-in.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { spiffe } from './plugin.ts'
@@ -12,7 +12,7 @@ const reason = 'the Workload API pushes what it has, and is asked for nothing'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))
 
 async function create({ ca, context, identities, after }: ConformanceSetup): Promise<CAClient> {
-  const server = await WorkloadApiStandIn.start(join(await tempFolder({ after }), 'api.sock'))
+  const server = await WorkloadApiStandIn.start(join(temporaryFolder({ after }), 'api.sock'))
   after(() => server[Symbol.asyncDispose]())
   const give = async (): Promise<void> =>
     server.give(await svidsOf(ca, identities), { [ca.trustDomain]: ca.trustBundle() })
@@ -26,10 +26,7 @@ async function create({ ca, context, identities, after }: ConformanceSetup): Pro
   const debug = (line: string): void => {
     if (line.startsWith('The Workload API gives')) received++
   }
-  const client = await spiffe.create(
-    { ...context, log: { ...context.log, debug } },
-    { address: server.address, timeout: 10_000 },
-  )
+  const client = await spiffe.create({ ...context, log: { ...context.log, debug } }, { address: server.address })
   /** A push takes a moment: nobody asks before it has arrived. */
   const arrived = async (): Promise<void> => {
     await given

@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import { type CAChange, type CAClient, CAError, type IssuedCertificate, type SpiffeId } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
-import { tempFolder } from '../../../test/temp-folder.ts'
+import { temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn, type WorkloadBehaviour } from '../../../test/workload-api-stand-in.ts'
 import { FakeCA } from '../../conformance/kit/fake-ca.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
@@ -20,7 +20,7 @@ const DOMAIN = 'cluster.local'
 async function bench(t: TestContext, behaviour?: WorkloadBehaviour, draws: number[] = []) {
   const clock = new FakeClock()
   const ca = await FakeCA.create({ clock })
-  const server = await WorkloadApiStandIn.start(join(await tempFolder(t), 'api.sock'))
+  const server = await WorkloadApiStandIn.start(join(temporaryFolder(t), 'api.sock'))
   t.after(() => server[Symbol.asyncDispose]())
   if (behaviour) server.behaviour = behaviour
   const context = pluginContext({ clock })
@@ -377,8 +377,8 @@ test('a Workload API that never answers is a timeout, and the signal of the call
 
 test('without anybody at the socket it is unavailable, and names it', async t => {
   const context = pluginContext()
-  const path = join(await tempFolder(t), 'none.sock')
-  const client = await spiffe.create(context, { address: `unix://${path}`, timeout: 10_000 })
+  const path = join(temporaryFolder(t), 'none.sock')
+  const client = await spiffe.create(context, { address: `unix://${path}` })
   t.after(() => client[Symbol.asyncDispose]())
   const { signal } = new AbortController()
   const asked = client.issue({ identity: WEB, ttlSeconds: 60, signal, csr: () => assert.fail() })

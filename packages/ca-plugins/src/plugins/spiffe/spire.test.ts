@@ -12,8 +12,8 @@ import {
   type SpiffeId,
   SystemClock,
 } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../../test/spire-process.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { spiffe } from './plugin.ts'
 
@@ -23,13 +23,13 @@ const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
 async function open(t: TestContext, spire: Spire): Promise<CAClient> {
   const clock = new SystemClock()
   t.after(() => clock[Symbol.dispose]())
-  const client = await spiffe.create(pluginContext({ clock }), { address: spire.address, timeout: 10_000 })
+  const client = await spiffe.create(pluginContext({ clock }), { address: spire.address })
   t.after(() => client[Symbol.asyncDispose]())
   return client
 }
 
 async function start(t: TestContext): Promise<Spire> {
-  const spire = await Spire.start(await tempFolder(t))
+  const spire = await Spire.start(temporaryFolder(t))
   t.after(() => spire[Symbol.asyncDispose]())
   return spire
 }

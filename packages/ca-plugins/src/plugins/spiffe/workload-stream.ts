@@ -3,7 +3,7 @@ import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js'
 import { after, type CAError, type Clock, untilAborted } from '@livery/core'
 import { FIRST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 
-export interface WorkloadStreamOptions<T> {
+interface WorkloadStreamOptions<T> {
   readonly clock: Clock
   /** In [0, 1). */
   readonly random: () => number

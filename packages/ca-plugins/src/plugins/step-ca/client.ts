@@ -9,6 +9,7 @@ import {
   untilAborted,
 } from '@livery/core'
 import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { Closable } from '../../transport/closable.ts'
 import { HttpsJson, type JsonAnswer, withSlash } from '../../transport/https-json.ts'
 import type { Proof, StepCaConfig } from './config.ts'
@@ -35,13 +36,14 @@ export class StepCaClient implements CAClient {
   readonly #closing: Closable
 
   constructor(context: CAContext, config: StepCaConfig, proof: Proof) {
-    const { address, fingerprint, timeout: timeoutMs } = config
+    const { address, fingerprint } = config
     const { clock } = context
     this.#closing = new Closable(`step-ca at ${address}`)
     const { signal } = this.#closing
     this.#clock = clock
     this.#address = address
     this.#tokens = tokenSource(proof, address, clock)
+    const timeoutMs = CALL_TIMEOUT_MS
     const tls = fingerprint === undefined ? context.tls : pinnedRoot({ address, fingerprint, clock, timeoutMs, signal })
     this.#http = new HttpsJson({ address, tls, clock, timeoutMs })
   }

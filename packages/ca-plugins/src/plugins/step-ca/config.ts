@@ -1,6 +1,5 @@
 /** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the proof that comes of it. */
 import { type AgentKey, type ConfigOf, type CredentialSource, OptionError, type PluginOptions } from '@livery/core'
-import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
 import { addressProblem } from '../../transport/https-json.ts'
 
 export const stepCaOptions = {
@@ -34,7 +33,6 @@ export const stepCaOptions = {
     description:
       'the SHA-256 of the root, in place of `rootCert`: the root is fetched from the CA and kept, as by `step ca bootstrap`',
   },
-  timeout: CALL_TIMEOUT,
 } as const satisfies PluginOptions
 
 export type StepCaConfig = ConfigOf<typeof stepCaOptions>

@@ -4,7 +4,7 @@ import { caError } from '../../answers/ca-error.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
-export interface FailedCall {
+interface FailedCall {
   /** After "Cannot": `get a certificate for … from …`. */
   readonly action: string
   /** The tokens that must not come back in a message. */

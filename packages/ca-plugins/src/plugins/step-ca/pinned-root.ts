@@ -4,7 +4,7 @@ import { type CAContext, type Clock, derToPem, pemToDer, type TlsMaterial } from
 import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson } from '../../transport/https-json.ts'
 
-export interface PinnedRootOptions {
+interface PinnedRootOptions {
   readonly address: string
   /** The SHA-256 of the root's DER, in hexadecimal digits. */
   readonly fingerprint: string

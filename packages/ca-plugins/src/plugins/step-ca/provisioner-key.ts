@@ -8,7 +8,7 @@ import { caError } from '../../answers/ca-error.ts'
 import { jsonObject } from '../../answers/json-object.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 
-export interface ProvisionerKeyOptions {
+interface ProvisionerKeyOptions {
   /** A private JWK, or one encrypted with a password: a JWE, compact or as JSON. */
   readonly keyFile: string
   /** Its password; white space at the end is none of it. */

@@ -5,11 +5,11 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type CAContext, type CredentialRequest, SystemClock } from '@livery/core'
+import { temporaryFolder } from '@livery/test-support'
 import { importJWK, type JWK, SignJWT } from 'jose'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import { noStepCa, type StepCaServer, startStepCaServer } from '../../../test/step-ca-process.ts'
 import { encrypted, fingerprintOf, PROVISIONER, provisionerPair } from '../../../test/step-ca-stand-in.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { runAgainst } from '../../conformance/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
@@ -29,13 +29,13 @@ function contextOf(t: TestContext, server: StepCaServer, parts: Partial<CAContex
 }
 
 async function open(t: TestContext, context: CAContext, config: Partial<StepCaConfig> & { readonly address: string }) {
-  const client = await stepCa.create(context, { timeout: 10_000, ...config })
+  const client = await stepCa.create(context, config)
   t.after(() => client[Symbol.asyncDispose]())
   return client
 }
 
 async function withKey(t: TestContext, server: StepCaServer, jwk: JWK = privateJwk) {
-  const jwkFile = join(await tempFolder(t), 'key.json')
+  const jwkFile = join(temporaryFolder(t), 'key.json')
   await writeFile(jwkFile, JSON.stringify(jwk))
   return open(t, contextOf(t, server), { address: server.address, provisioner: PROVISIONER, jwkFile })
 }
@@ -87,7 +87,7 @@ test('a real step-ca takes tokens of RSA and Ed25519 keys, and of keys with a pa
   const pairs = { RS256: await provisionerPair('RS256'), EdDSA: await provisionerPair('EdDSA') }
   const keys = { RS256: pairs.RS256.publicJwk, EdDSA: pairs.EdDSA.publicJwk, [PROVISIONER]: publicJwk }
   await using server = await startStepCaServer({ keys })
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   const passwordFile = join(folder, 'password')
   await writeFile(passwordFile, 'secret\n')
   const jwkFile = join(folder, 'key')
@@ -152,7 +152,7 @@ test('a real step-ca takes a token of an OIDC issuer once, and its template the 
 
 test('the root of a real step-ca is fetched by its fingerprint, and no other', { skip }, async t => {
   await using server = await startStepCaServer({ keys: { [PROVISIONER]: publicJwk } })
-  const jwkFile = join(await tempFolder(t), 'key.json')
+  const jwkFile = join(temporaryFolder(t), 'key.json')
   await writeFile(jwkFile, JSON.stringify(privateJwk))
   const { address } = server
   const { tls: _, ...context } = contextOf(t, server)
@@ -165,9 +165,9 @@ test('the root of a real step-ca is fetched by its fingerprint, and no other', {
 
 test('a real step-ca that freezes is a timeout, and one that restarts is asked again', { skip }, async t => {
   await using server = await startStepCaServer({ keys: { [PROVISIONER]: publicJwk } })
-  const jwkFile = join(await tempFolder(t), 'key.json')
+  const jwkFile = join(temporaryFolder(t), 'key.json')
   await writeFile(jwkFile, JSON.stringify(privateJwk))
-  const config = { address: server.address, provisioner: PROVISIONER, jwkFile, timeout: 500 }
+  const config = { address: server.address, provisioner: PROVISIONER, jwkFile }
   const client = await open(t, contextOf(t, server), config)
   const patient = await withKey(t, server)
   await client.issue(await workloadRequest(WEB))

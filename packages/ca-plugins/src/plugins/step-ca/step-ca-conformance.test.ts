@@ -1,36 +1,33 @@
 /** The conformance kit, with tokens of a provisioner's key and with those of the credentials. */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { temporaryFolder } from '@livery/test-support'
 import { PROVISIONER, provisionerPair, startStepCa, writeKey } from '../../../test/step-ca-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { stepCa } from './plugin.ts'
 
-const timeout = 10_000
 const { capabilities } = stepCa
 const slow = process.env['LIVERY_SLOW'] === '1'
 
 async function withKey({ ca, context, after }: ConformanceSetup) {
   const { privateJwk, publicJwk } = await provisionerPair()
-  const folder = await mkdtemp(join(tmpdir(), 'livery-step-ca-'))
-  after(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder({ after })
   const server = await startStepCa({ ca, clock: context.clock, provisioner: publicJwk })
   after(() => server[Symbol.asyncDispose]())
   const jwkFile = await writeKey(join(folder, 'key.json'), privateJwk)
-  return stepCa.create(context, { address: server.address, provisioner: PROVISIONER, jwkFile, timeout })
+  return stepCa.create(context, { address: server.address, provisioner: PROVISIONER, jwkFile })
 }
 
 async function withToken({ ca, context, after }: ConformanceSetup) {
   const server = await startStepCa({ ca, clock: context.clock })
   after(() => server[Symbol.asyncDispose]())
-  return stepCa.create(context, { address: server.address, timeout })
+  return stepCa.create(context, { address: server.address })
 }
 
 const without = { token: 'the plugin signs its tokens itself', 'token-file': 'the plugin signs its tokens itself' }
 describe('with a key', { concurrency: 1 }, () => {
   const address = 'https://ca.example:9000'
-  const check = () => stepCa.check?.({ address, provisioner: PROVISIONER, jwkFile: '/key.json', timeout }, new Set())
+  const check = () => stepCa.check?.({ address, provisioner: PROVISIONER, jwkFile: '/key.json' }, new Set())
   suite({ test, check, create: withKey, capabilities, without, slow })
 })
 describe('with a token', { concurrency: 1 }, () => {

@@ -13,6 +13,7 @@ import {
   type WorkloadTokenRequest,
 } from '@livery/core'
 import { FakeClock } from '@livery/core/testing'
+import { temporaryFolder } from '@livery/test-support'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import type { JsonCall, JsonReply } from '../../../test/json-ca-server.ts'
@@ -24,7 +25,6 @@ import {
   startStepCa,
   writeKey,
 } from '../../../test/step-ca-stand-in.ts'
-import { tempFolder } from '../../../test/temp-folder.ts'
 import { FakeCA } from '../../conformance/index.ts'
 import { workloadToken } from '../../credentials/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
@@ -51,10 +51,10 @@ async function setUp(t: TestContext, options: { readonly tls?: true; readonly co
     ...(options.tls && { tls: await ca.serverCertificate() }),
   })
   t.after(() => server[Symbol.asyncDispose]())
-  const folder = await tempFolder(t)
+  const folder = temporaryFolder(t)
   const context = pluginContext({ clock })
   const jwkFile = await writeKey(join(folder, 'key.json'), privateJwk)
-  const config = { address: server.address, provisioner: PROVISIONER, jwkFile, timeout: 10_000, ...options.config }
+  const config = { address: server.address, provisioner: PROVISIONER, jwkFile, ...options.config }
   const client = await stepCa.create(context, config)
   t.after(() => client[Symbol.asyncDispose]())
   const tokens = () => server.calls.map(({ json }) => String(json['ott'] ?? ''))
@@ -145,7 +145,7 @@ test('with a token per identity each certificate is asked for with that of its o
     }),
   }
   const credentials = await workloadToken.create({ ...own, workloadTokens }, { audience: 'step-ca' })
-  await using client = await stepCa.create({ ...own, credentials }, { address: server.address, timeout: 10_000 })
+  await using client = await stepCa.create({ ...own, credentials }, { address: server.address })
   const DB = 'spiffe://cluster.local/ns/default/sa/db'
   const issued = await Promise.all([WEB, DB].map(async each => client.issue(await workloadRequest(each))))
   assert.deepEqual(

@@ -1,6 +1,5 @@
 /** What an operator sets for the `vault` plugin. */
 import type { ConfigOf, PluginOptions } from '@livery/core'
-import { CALL_TIMEOUT } from '../../transport/call-timeout.ts'
 import { addressProblem } from '../../transport/https-json.ts'
 
 export const vaultOptions = {
@@ -45,7 +44,6 @@ export const vaultOptions = {
       },
     },
   },
-  timeout: CALL_TIMEOUT,
 } as const satisfies PluginOptions
 
 export type VaultConfig = ConfigOf<typeof vaultOptions>

@@ -37,7 +37,7 @@ async function open(t: TestContext, server: VaultServer, token: string, config: 
   const credentials = new OneToken(token)
   const context = pluginContext({ clock, credentials })
   const tls = connectionTls({ rootCert: server.rootPem, log: context.log })
-  const common = { address: server.address, role: 'workload', mount: 'pki', timeout: 10_000 }
+  const common = { address: server.address, role: 'workload', mount: 'pki' }
   const client = await vault.create({ ...context, tls }, { ...common, ...config })
   t.after(() => client[Symbol.asyncDispose]())
   return {

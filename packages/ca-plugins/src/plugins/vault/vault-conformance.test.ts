@@ -4,7 +4,7 @@ import { startVault } from '../../../test/vault-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { vault } from './plugin.ts'
 
-const common = { role: 'workload', mount: 'pki', timeout: 10_000 }
+const common = { role: 'workload', mount: 'pki' }
 const { capabilities } = vault
 const slow = process.env['LIVERY_SLOW'] === '1'
 

@@ -18,7 +18,7 @@ export interface TokenRequest {
   readonly signal: AbortSignal
 }
 
-export interface VaultToken {
+interface VaultToken {
   readonly token: string
   /** It was held from before, and may have ended on the server's side. */
   readonly isHeld: boolean

@@ -1,11 +1,12 @@
 /** The HTTP API of one Vault or OpenBao server: https://developer.hashicorp.com/vault/api-docs */
 import type { CAContext, CAError, CertificateRequest, Clock } from '@livery/core'
 import { caError } from '../../answers/ca-error.ts'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
 import type { VaultConfig } from './config.ts'
 import { errorOfAnswer } from './errors.ts'
 
-export interface VaultCall {
+interface VaultCall {
   /** After "Cannot": `get a certificate for … from …`. */
   readonly action: string
   readonly method?: 'GET' | 'POST'
@@ -30,8 +31,8 @@ export class VaultServer implements AsyncDisposable {
   readonly #clock: Clock
   readonly #namespace: string | undefined
 
-  constructor({ clock, tls }: Pick<CAContext, 'clock' | 'tls'>, { address, timeout, namespace }: VaultConfig) {
-    this.#http = new HttpsJson({ address, tls, clock, timeoutMs: timeout })
+  constructor({ clock, tls }: Pick<CAContext, 'clock' | 'tls'>, { address, namespace }: VaultConfig) {
+    this.#http = new HttpsJson({ address, tls, clock, timeoutMs: CALL_TIMEOUT_MS })
     this.#clock = clock
     this.#namespace = namespace
   }

@@ -35,7 +35,7 @@ async function setUp(t: TestContext, { config: more = {}, ...options }: SetupOpt
     get: async ({ tokenFile }: CredentialRequest) => ({ token: tokenFile ?? credentials.token }),
   }
   const context = pluginContext({ clock, credentials })
-  const config = { address: server.address, role: 'workload', mount: 'pki', timeout: 10_000, ...more }
+  const config = { address: server.address, role: 'workload', mount: 'pki', ...more }
   const client = await vault.create(context, config)
   t.after(() => client[Symbol.asyncDispose]())
   const issue = async (request = {}) => client.issue(await workloadRequest(WEB, request))

@@ -1,7 +1,7 @@
 /** The kernel gives a port again soon after it was closed; the tests' processes must not meet there. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { freePort } from './free-port.ts'
+import { freePort } from './listening.ts'
 
 test('no port is given twice', async () => {
   const ports: number[] = []

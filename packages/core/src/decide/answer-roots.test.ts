@@ -11,7 +11,7 @@ import type { RootSource } from '../contract/root-source.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { FileStore } from '../store/file-store.ts'
 import { type CertificateOverrides, makeIssuer, type TestCA } from '../testing/test-ca.ts'
-import { RootReader } from './root-reader.ts'
+import { RootReader } from '../trust/root-reader.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'

@@ -1,7 +1,7 @@
 /** The roots of other trust domains that the CA lists: each trust domain is a source beside those of the operator. */
 
 import type { RootListener, RootSource } from '../contract/root-source.ts'
-import { MAX_TRUST_DOMAINS } from './bundle-table.ts'
+import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
 
 /** The CA leaves as many places to the trust domains that the operator names, also to those of a later configuration. */
 const MAX_FEDERATED = MAX_TRUST_DOMAINS / 2

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Bench } from '../../test/manager-bench.ts'
 import { CAError, type IssuedCertificate } from '../contract/ca-client.ts'
-import type { IdentityEntry } from './identity-entry.ts'
+import type { IdentityEntry } from './entry.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const SECOND = 1_000

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { StreamReceipts } from '../identity/receipts.ts'
-import { TrustBundleSecret } from '../identity/secret-item.ts'
-import { FakeClock } from '../testing/fake-clock.ts'
-import { BundleReceipts } from './bundle-receipts.ts'
-import { RootRotation } from './root-rotation.ts'
+import { TestBed } from '../../test/decide-bed.ts'
+import type { Root } from '../contract/trust-anchor.ts'
+import type { StreamReceipts } from '../secrets/receipts.ts'
+import { TrustBundleSecret } from '../secrets/secret-item.ts'
+import { makeIssuer } from '../testing/test-ca.ts'
+import type { HeldRoot } from '../trust/held-roots.ts'
+import type { RootAction } from '../trust/rotation-status.ts'
+import { statusOf } from '../trust/rotation-status.ts'
 
 const SETTLE = 10_000
 const ACK_WAIT = 60_000
@@ -22,29 +26,48 @@ function bundle(...fingerprints: string[]): TrustBundleSecret {
 const OLD = bundle('old')
 const BOTH = bundle('old', 'new')
 
-/** A rotation with streams that a test opens, as a server would. */
+const { pem } = await makeIssuer('CN=any', Date.UTC(2026, 0, 1))
+const certificate = new X509Certificate(pem)
+
+function root(fingerprint: string): Root {
+  return { fingerprint, pem, certificate, notBefore: 0, notAfter: Number.MAX_SAFE_INTEGER }
+}
+
+/** A bundle with the root `old`, and streams that a test opens, as a server would. */
 class Rotating {
-  readonly clock = new FakeClock()
-  readonly trusted: string[] = []
-  readonly reports: string[] = []
-  readonly receipts: BundleReceipts
-  readonly rotation: RootRotation
+  readonly bed = new TestBed({ trustDomain: 'td', settleMs: SETTLE, ackWaitMs: ACK_WAIT })
+  readonly clock = this.bed.clock
+  readonly receipts = this.bed.receipts
+  readonly #listed = ['old']
 
   constructor() {
-    const rotation = new RootRotation({
-      clock: this.clock,
-      ackWaitMs: ACK_WAIT,
-      receipts: () => this.receipts.of('spiffe://td'),
-      report: (fingerprint, phase, reason) => this.reports.push(`${fingerprint} ${phase}: ${reason}`),
-      onTrusted: fingerprint => this.trusted.push(fingerprint),
-    })
-    this.rotation = rotation
-    this.receipts = new BundleReceipts(rotation)
+    this.#list()
+    // No two roots are learned in one millisecond.
+    this.clock.jump(1)
   }
 
-  announce(fingerprint = 'new', settleMs = SETTLE): void {
-    const learnedAt = this.clock.now()
-    this.rotation.announce(fingerprint, { learnedAt, settlesAt: learnedAt + settleMs })
+  get reports(): readonly string[] {
+    return this.bed.reports.flatMap(({ event }) =>
+      event.kind === 'root-phase' ? [`${event.fingerprint} ${event.phase}: ${event.reason}`] : [],
+    )
+  }
+
+  get trusted(): readonly string[] {
+    return this.reports.filter(report => report.includes(' trusted: ')).map(report => report.split(' ')[0] ?? '')
+  }
+
+  /** The CA lists one more root. */
+  announce(fingerprint = 'new'): void {
+    this.#listed.push(fingerprint)
+    this.#list()
+  }
+
+  change(action: RootAction, fingerprint = 'new'): void {
+    this.bed.dispatch({ kind: 'rootChanged', bundle: this.#bundle, fingerprint, action })
+  }
+
+  isTrusted(fingerprint = 'new'): boolean {
+    return this.#bundle.isTrusted(fingerprint)
   }
 
   /** A stream that has accepted the old bundle. */
@@ -55,14 +78,28 @@ class Rotating {
     return stream
   }
 
+  root(fingerprint = 'new'): HeldRoot {
+    return this.#bundle.root(fingerprint) ?? assert.fail(`${fingerprint} is not held`)
+  }
+
   waitsFor(fingerprint = 'new'): readonly string[] {
-    return this.rotation.waitsFor(fingerprint).map(({ client, reason }) => (reason ? `${client}: ${reason}` : client))
+    const { waitsFor } = statusOf(this.#bundle, this.root(fingerprint), this.clock.now())
+    return waitsFor.map(({ client, reason }) => (reason ? `${client}: ${reason}` : client))
+  }
+
+  get #bundle() {
+    return this.bed.state.bundles.get('td') ?? assert.fail('no root is held')
+  }
+
+  #list(): void {
+    const read = { roots: this.#listed.map(root), rejected: [], isWhole: true, validFrom: undefined }
+    this.bed.dispatch({ kind: 'rootsListed', read })
   }
 }
 
 test('an announcement ends when every client has accepted a bundle with the root, and not before the settle time', async () => {
   const rotating = new Rotating()
-  const { clock, rotation, trusted } = rotating
+  const { clock } = rotating
   const [a, b] = [rotating.client('a'), rotating.client('b')]
   rotating.announce()
   assert.deepEqual(rotating.waitsFor(), ['a', 'b'])
@@ -70,15 +107,14 @@ test('an announcement ends when every client has accepted a bundle with the root
   b.accepted(OLD)
   await clock.advance(SETTLE)
   assert.deepEqual(rotating.waitsFor(), ['b'])
-  assert.equal(rotation.isTrusted('new'), false)
+  assert.equal(rotating.isTrusted(), false)
   b.accepted(BOTH)
-  assert.deepEqual(trusted, ['new'])
-  assert.equal(rotation.isTrusted('new'), true)
+  assert.deepEqual(rotating.trusted, ['new'])
+  assert.equal(rotating.isTrusted(), true)
   assert.deepEqual(rotating.reports, [
     'new announcing: 2 clients to learn it first',
     'new trusted: every client has it',
   ])
-  assert.deepEqual(clock.deadlines(), [])
 })
 
 test('a later bundle that has the root counts as one that has it', async () => {
@@ -158,57 +194,54 @@ test('a client that has rejected every bundle uses none, and holds nothing', asy
 
 test('an operator holds a root in any phase; resume continues, also past a client that rejects it', async () => {
   const rotating = new Rotating()
-  const { clock, rotation, trusted } = rotating
+  const { clock } = rotating
   const client = rotating.client('a')
   rotating.announce()
-  rotation.hold('new')
+  rotating.change('hold')
   client.accepted(BOTH)
   await clock.advance(2 * ACK_WAIT)
-  assert.deepEqual(trusted, [])
-  rotation.resume('new')
-  assert.deepEqual(trusted, ['new'])
-  rotation.hold('new')
-  assert.equal(rotation.isTrusted('new'), false)
-  rotation.resume('new')
-  assert.deepEqual(trusted, ['new', 'new'])
-  rotation.resume('new')
-  assert.deepEqual(trusted, ['new', 'new'], 'there was nothing to resume')
+  assert.deepEqual(rotating.trusted, [])
+  rotating.change('resume')
+  assert.deepEqual(rotating.trusted, ['new'])
+  rotating.change('hold')
+  assert.equal(rotating.isTrusted(), false)
+  rotating.change('resume')
+  assert.deepEqual(rotating.trusted, ['new', 'new'])
+  rotating.change('resume')
+  assert.deepEqual(rotating.trusted, ['new', 'new'], 'there was nothing to resume')
 
   rotating.announce('newer')
   client.rejected(bundle('old', 'new', 'newer'), 'no')
-  rotation.resume('newer')
-  assert.equal(rotation.isTrusted('newer'), false, 'the settle time holds for operators, too')
+  rotating.change('resume', 'newer')
+  assert.equal(rotating.isTrusted('newer'), false, 'the settle time holds for operators, too')
   await clock.advance(SETTLE)
-  assert.deepEqual(trusted, ['new', 'new', 'newer'])
+  assert.deepEqual(rotating.trusted, ['new', 'new', 'newer'])
 })
 
 test('two rotations at once end one by one', async () => {
   const rotating = new Rotating()
-  const { clock, trusted } = rotating
+  const { clock } = rotating
   const client = rotating.client('a')
   rotating.announce('new')
   await clock.advance(SETTLE / 2)
   rotating.announce('newer')
   client.accepted(BOTH)
   await clock.advance(SETTLE / 2)
-  assert.deepEqual(trusted, ['new'])
+  assert.deepEqual(rotating.trusted, ['new'])
   client.rejected(bundle('old', 'new', 'newer'), 'too many')
   await clock.advance(SETTLE)
-  assert.deepEqual(trusted, ['new'])
+  assert.deepEqual(rotating.trusted, ['new'])
   client.accepted(bundle('old', 'new', 'newer'))
-  assert.deepEqual(trusted, ['new', 'newer'])
+  assert.deepEqual(rotating.trusted, ['new', 'newer'])
 })
 
-test('a root that is given up half way is forgotten: nothing waits for it', async () => {
+test('a root that an operator drops half way: nothing waits for it', () => {
   const rotating = new Rotating()
   rotating.client('a')
   rotating.announce()
-  rotating.rotation.hold('new')
-  rotating.rotation.forget('new')
-  assert.deepEqual(rotating.clock.deadlines(), [])
-  assert.deepEqual(rotating.waitsFor(), [])
-  rotating.announce()
-  assert.equal(rotating.rotation.isHeld('new'), false)
+  rotating.change('hold')
+  rotating.change('drop')
+  assert.deepEqual([rotating.waitsFor(), rotating.root().isHeld], [[], false])
 })
 
 test('at most 20 clients are named, those that reject it first', () => {
@@ -218,7 +251,7 @@ test('at most 20 clients are named, those that reject it first', () => {
   clients[29]?.rejected(BOTH, 'no')
   assert.equal(rotating.waitsFor().length, 20)
   assert.equal(rotating.waitsFor()[0], 'client 29: no')
-  assert.equal(rotating.rotation.waiting('new'), 30)
+  assert.equal(rotating.root().announcement?.silent.size, 29)
 })
 
 type Step =
@@ -248,9 +281,8 @@ interface Model {
 }
 
 function apply(rotating: Rotating, clients: (Model | undefined)[], step: Step): void {
-  const { rotation } = rotating
-  if (step.do === 'hold') rotation.hold('new')
-  else if (step.do === 'resume') rotation.resume('new')
+  if (step.do === 'hold') rotating.change('hold')
+  else if (step.do === 'resume') rotating.change('resume')
   if (!('client' in step)) return
   const client = clients[step.client]
   if (step.do === 'open' && !client) clients[step.client] = openLate(rotating, step.client)
@@ -277,7 +309,7 @@ function openLate(rotating: Rotating, index: number): Model {
 test('whatever clients and operators do: never trusted too early, and trusted as soon as nothing is against it', async () => {
   const run = fc.asyncProperty(fc.array(step, { maxLength: 40, size: 'max' }), async steps => {
     const rotating = new Rotating()
-    const { clock, rotation } = rotating
+    const { clock } = rotating
     const start = clock.now()
     const clients: (Model | undefined)[] = [0, 1].map(index => ({
       stream: rotating.client(`${index}`),
@@ -297,10 +329,8 @@ test('whatever clients and operators do: never trusted too early, and trusted as
       const isFree: boolean =
         !isHeld && (ignoresRejections || !has('rejects new')) && (!has('old') || passed >= ACK_WAIT)
       hasEnded ||= isFree && passed >= SETTLE
-      assert.equal(rotation.isTrusted('new'), hasEnded && !isHeld)
+      assert.equal(rotating.isTrusted(), hasEnded && !isHeld)
     }
-    rotation[Symbol.dispose]()
-    assert.deepEqual(clock.deadlines(), [])
   })
   await fc.assert(run, { numRuns: 300 })
 })

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Bench } from '../../test/manager-bench.ts'
 import { Restarts } from '../../test/restarts.ts'
 import type { RootListener, RootSource } from '../contract/root-source.ts'
-import type { SecretItem } from '../identity/secret-item.ts'
+import type { SecretItem } from '../secrets/secret-item.ts'
 import { makeIssuer, type TestCA } from '../testing/test-ca.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'

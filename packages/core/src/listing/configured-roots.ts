@@ -4,7 +4,7 @@ import type { RootSource } from '../contract/root-source.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import type { Clock } from '../time/clock.ts'
-import { type RootReader, summarize } from './root-reader.ts'
+import { type RootReader, summarize } from '../trust/root-reader.ts'
 
 export interface ConfiguredRootsOptions {
   readonly clock: Clock

@@ -7,8 +7,8 @@ import { trustDomainProblem } from '../spiffe/spiffe-id.ts'
 import { backoff, type RetryPolicy } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
+import type { ReadRoots, RootReader } from '../trust/root-reader.ts'
 import { isListOfText } from '../x509/pem.ts'
-import type { ReadRoots, RootReader } from './root-reader.ts'
 
 /** A poll comes earlier by up to this share of the interval. */
 const POLL_JITTER = 0.1
@@ -33,6 +33,7 @@ export interface CARootListOptions {
 export class CARootList implements Disposable {
   readonly #options: CARootListOptions
   readonly #closed = new AbortController()
+  #firstAsked: Promise<void> | undefined
   #refreshing: Promise<void> | undefined
   #refreshingAgain: Promise<void> | undefined
   #nextRefresh: Disposable | undefined
@@ -40,6 +41,16 @@ export class CARootList implements Disposable {
 
   constructor(options: CARootListOptions) {
     this.#options = options
+  }
+
+  /** Resolves when the CA has listed its roots for the first time, or has failed to, or has none. */
+  get firstAsked(): Promise<void> {
+    return this.#firstAsked ?? Promise.resolve()
+  }
+
+  /** Asks the CA for the first time, once `ready` has resolved. */
+  start(ready: Promise<void>): void {
+    this.#firstAsked = ready.then(() => this.refresh())
   }
 
   /** Asks the CA now, once for all who ask meanwhile. Never rejects: a failure is recorded and tried again. */

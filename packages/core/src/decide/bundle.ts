@@ -1,0 +1,91 @@
+/** The roots of a bundle as others get them: published, kept for the next process, removed once nothing needs them. */
+
+import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { Issued } from '../state/issued.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
+import { reportRefused } from './preflight.ts'
+import { report, type Turn } from './turn.ts'
+
+/** Its roots, as they are now, go to all who watch it. */
+export function publish(turn: Turn, bundle: TrustBundle): void {
+  const { secret, name, trustDomain, owner } = bundle
+  if (!secret) return
+  bundle.expiresAt = bundle.nextExpiry(turn.now)
+  armBundle(turn, bundle)
+  const anchors = bundle.anchors()
+  report(turn, name, { kind: 'roots-changed', version: secret.version, roots: anchors.length })
+  const crl = owner ? undefined : turn.state.crls.of(trustDomain).describe(anchors)
+  if (crl) report(turn, name, crl)
+  turn.actions.push({ kind: 'publish', bundle })
+  reportRefused(turn, bundle)
+}
+
+/** Call after a time of the bundle changed: it is looked at then. */
+export function armBundle({ state }: Turn, bundle: TrustBundle): void {
+  state.bundleWakes.arm(bundle, bundle.nextAt)
+}
+
+/** Keeps the roots of the agent's own trust domain, each with its phase, for the next process. */
+export function storeRoots({ state, actions }: Turn, bundle: TrustBundle): void {
+  if (bundle === state.bundles.get(state.trustDomain)) actions.push({ kind: 'storeRoots', bundle })
+}
+
+export function reportPhase(
+  turn: Turn,
+  bundle: TrustBundle,
+  fingerprint: string,
+  phase: RootPhase | 'removed',
+  reason: string,
+): void {
+  report(turn, bundle.name, { kind: 'root-phase', fingerprint, phase, reason })
+  phaseChanged(turn, bundle)
+}
+
+/** A root of the bundle has another phase. */
+export function phaseChanged(turn: Turn, bundle: TrustBundle): void {
+  storeRoots(turn, bundle)
+  planRemoval(turn, bundle)
+}
+
+/** Call when a root was given up or a leaf under it replaced: it is removed when its time has come, after the settle time. */
+export function planRemoval(turn: Turn, bundle: TrustBundle): void {
+  const { policy, now } = turn
+  if (!bundle.secret) return
+  const settleMs = bundle.owner ? policy.rotation.ownSettleMs : policy.rotation.settleMs
+  const at = Math.max(bundle.prunableAt(now + settleMs), now)
+  if (at >= bundle.pruneAt) return
+  bundle.pruneAt = at
+  armBundle(turn, bundle)
+}
+
+/** Removes roots whose time has come. */
+export function removeDue(turn: Turn, bundle: TrustBundle): void {
+  const { now } = turn
+  const isPlanned = bundle.pruneAt <= now
+  if (!isPlanned && bundle.expiresAt > now) return
+  if (isPlanned) bundle.pruneAt = Number.POSITIVE_INFINITY
+  removed(turn, bundle, bundle.prune(now), 'nothing needs it')
+  bundle.expiresAt = bundle.nextExpiry(now)
+  if (isPlanned) planRemoval(turn, bundle)
+}
+
+/** These roots have left the bundle, for `reason`. */
+export function removed(turn: Turn, bundle: TrustBundle, roots: readonly TrustAnchor[], reason: string): void {
+  if (roots.length === 0) return
+  publish(turn, bundle)
+  for (const { fingerprint } of roots) reportPhase(turn, bundle, fingerprint, 'removed', reason)
+}
+
+/** A leaf is not served again: its key is wiped, and its root may leave. */
+export function release(turn: Turn, { secret, bundle, root }: Issued): void {
+  turn.actions.push({ kind: 'wipe', key: secret.privateKey })
+  bundle.unlease(root.fingerprint)
+  planRemoval(turn, bundle)
+}
+
+/** The bundle is not used again. */
+export function closeBundle({ state, actions }: Turn, bundle: TrustBundle): void {
+  state.bundleWakes.delete(bundle)
+  bundle.clear()
+  actions.push({ kind: 'publish', bundle })
+}

@@ -1,0 +1,128 @@
+/** The operator's view of root rotations: each root with its phase, and which one an operator means. */
+
+import type { RootPhase } from '../contract/trust-anchor.ts'
+import type { BundleTable } from './bundle-table.ts'
+import type { Announcement, HeldRoot } from './held-roots.ts'
+import type { TrustBundle } from './trust-bundle.ts'
+
+/** A fingerprint may be cut, as in git. */
+const LEAST_DIGITS = 6
+
+/** A root of a trust domain, as an operator sees it. */
+export interface RootStatus {
+  /** SHA-256 of the DER, hex. */
+  readonly fingerprint: string
+  readonly phase: RootPhase
+  /** Whether the CA's list, its latest answer or the configuration has it now. */
+  readonly isListed: boolean
+  /** Certificates under it that are served or wait. */
+  readonly leaves: number
+  /** How many clients its announcement waits for. */
+  readonly waiting: number
+  /** The first of them, at most 20: those that reject it first. */
+  readonly waitsFor: readonly WaitedFor[]
+  /** Milliseconds since the epoch, as all times here. */
+  readonly learnedAt: number
+  /** Until then an announcement lasts at least. */
+  readonly settlesAt: number
+  /** When it leaves, as things are; `undefined` while somebody lists it or a certificate needs it. */
+  readonly leavesAt: number | undefined
+  readonly notAfter: number
+}
+
+/**
+ * `announcing`: clients learn a root. `renewing`: leaves leave a root that was given up or followed by a newer one. `retiring`:
+ * no leaf needs a root that was given up. `steady`: nothing changes.
+ */
+export type RotationPhase = 'announcing' | 'renewing' | 'retiring' | 'steady'
+
+export interface RotationStatus {
+  readonly trustDomain: string
+  readonly phase: RotationPhase
+  /** The newest last. */
+  readonly roots: readonly RootStatus[]
+}
+
+/** The changes that an operator can make to one root. */
+export type RootAction = 'hold' | 'resume' | 'drop'
+
+/** `refused`: why nothing was changed, with the remedy. */
+export type RootActionResult = { readonly done: RootStatus } | { readonly refused: string }
+
+/** A client that keeps a root from its next phase, and its reason where it has rejected the root. */
+export interface WaitedFor {
+  readonly client: string
+  readonly reason?: string
+}
+
+/** At most so many clients are named at a time. */
+const MAX_NAMED = 20
+
+/** The rotations of all trust domains. */
+export function rotationsOf(bundles: BundleTable, now: number): readonly RotationStatus[] {
+  return [...bundles.byTrustDomain.values()].map(bundle => {
+    const roots = bundle.roots().map(root => statusOf(bundle, root, now))
+    return { trustDomain: bundle.trustDomain, phase: rotationPhase(roots), roots }
+  })
+}
+
+export function statusOf(bundle: TrustBundle, root: HeldRoot, now: number): RootStatus {
+  const { anchor, announcement, leases } = root
+  const { fingerprint, learnedAt, settlesAt, notAfter } = anchor
+  const leavesAt = bundle.leavesAt(fingerprint)
+  return {
+    fingerprint,
+    phase: phaseOf(bundle, root),
+    isListed: bundle.isListed(fingerprint),
+    leaves: leases,
+    waiting: announcement ? announcement.rejecting.size + announcement.silent.size : 0,
+    waitsFor: announcement ? waitedFor(announcement) : [],
+    learnedAt,
+    settlesAt,
+    leavesAt: Number.isFinite(leavesAt) ? Math.max(leavesAt, now) : undefined,
+    notAfter,
+  }
+}
+
+/** The one root whose fingerprint begins with `prefix`, or why there is none, with the remedy. */
+export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustBundle; root: HeldRoot } | string {
+  const all = [...bundles.byTrustDomain.values()].flatMap(bundle => bundle.roots().map(root => ({ bundle, root })))
+  const wanted = prefix.replaceAll(':', '').toLowerCase()
+  const found = wanted.length < LEAST_DIGITS ? [] : all.filter(each => each.root.anchor.fingerprint.startsWith(wanted))
+  const [first] = found
+  if (first && found.length === 1) return first
+  const known = all.map(({ root }) => root.anchor.fingerprint.slice(0, 16)).join(', ')
+  return `The fingerprint ${JSON.stringify(prefix.slice(0, 64))} does not name one root alone. Give more of its digits: ${known || 'no root is held'}.`
+}
+
+/** Why a root cannot be dropped, with the remedy. */
+export function dropRefusal(bundle: TrustBundle, fingerprint: string): string | undefined {
+  if (bundle.isOnList(fingerprint))
+    return 'The CA or the configuration lists it, so that it would come back. Remove it there; livery trust status shows when it leaves.'
+  const isLast = bundle.anchors().every(each => each.fingerprint === fingerprint || bundle.isGivenUp(each.fingerprint))
+  if (!isLast) return undefined
+  return 'There is no other root that is not given up: every certificate would be refused. Add a root at the CA first.'
+}
+
+function waitedFor({ rejecting, silent }: Announcement): readonly WaitedFor[] {
+  const named = [...rejecting].slice(0, MAX_NAMED).map(({ client, rejected }) => ({
+    client: client(),
+    reason: rejected?.reason ?? '',
+  }))
+  return [...named, ...[...silent].slice(0, MAX_NAMED - named.length).map(({ client }) => ({ client: client() }))]
+}
+
+function phaseOf(bundle: TrustBundle, { anchor, isHeld, announcement }: HeldRoot): RootPhase {
+  if (isHeld) return 'held'
+  if (bundle.isGivenUp(anchor.fingerprint)) return 'retiring'
+  return announcement ? 'announcing' : 'trusted'
+}
+
+/** The phase of a trust domain, of those of its roots. */
+function rotationPhase(roots: readonly RootStatus[]): RotationPhase {
+  if (roots.some(({ phase }) => phase === 'announcing' || phase === 'held')) return 'announcing'
+  const retiring = roots.filter(({ phase }) => phase === 'retiring')
+  if (retiring.some(({ leaves }) => leaves > 0)) return 'renewing'
+  if (retiring.length > 0) return 'retiring'
+  return roots.filter(({ leaves }) => leaves > 0).length > 1 ? 'renewing' : 'steady'
+}
