@@ -4,20 +4,17 @@ import {
   type Action,
   type Answer,
   BundleTable,
-  DEFAULT_OPTIONS,
   decide,
-  defaultOverlapMs,
-  defaultSettleMs,
   type Event,
   judge,
   newState,
   nextWake,
-  OWN_SETTLE_MS,
   type Policy,
   phaseOf,
   type Request,
   RevocationTable,
   type State,
+  schedulingOf,
 } from '@livery/core/decide'
 import { BACKDATE_MS, type ModelCA, type Outcome } from './model-ca.ts'
 import type { Replica } from './replica.ts'
@@ -68,41 +65,35 @@ export class SimulatedNode {
   #wake: { readonly at: number; readonly prevent: () => void } | undefined
   /** Ends each call that is under way. */
   readonly #calls = new Map<Request, () => void>()
+  readonly #pollMs: number
   #preventPoll = () => {}
   #serial = 0
 
   constructor(options: NodeOptions) {
-    const { ca, roots, trustDomain, random, ttlSeconds } = options
-    const { rotation, concurrency, idle, rootsPollMs: pollMs } = DEFAULT_OPTIONS
-    const settleMs = options.settleMs ?? defaultSettleMs({ ...rotation, roots, pollMs, lifetimeMs: ttlSeconds * 1_000 })
-    const settle = { settleMs, ownSettleMs: options.settleMs ?? OWN_SETTLE_MS }
+    const { ca, roots, trustDomain, random, ttlSeconds, settleMs } = options
+    const rotation = settleMs === undefined ? {} : { settleMs }
+    const scheduling = schedulingOf({ ttlSeconds, random, rotation }, roots)
     const crls = new RevocationTable()
     const phaseOffset = random()
     this.#options = options
+    this.#pollMs = scheduling.rootsPollMs
     this.#replica = ca.drawReplica()
     this.#state = newState({
+      ttlSeconds,
+      concurrency: scheduling.concurrency,
+      idle: scheduling.idle,
       watched: { has: () => true },
       trustDomain,
-      bundles: new BundleTable({
-        ...settle,
-        trustDomain,
-        overlapMs: defaultOverlapMs(settleMs),
-        listsOf: each => crls.of(each),
-      }),
+      bundles: new BundleTable({ ...scheduling.rotation, trustDomain, listsOf: each => crls.of(each) }),
       crls,
       receipts: { of: () => [] },
       pending: { has: () => false },
       stored: undefined,
       clearStoreAt: Number.POSITIVE_INFINITY,
-      ttlSeconds,
-      concurrency,
-      idle,
     })
     this.#policy = {
-      ...DEFAULT_OPTIONS,
-      rotation: { ...rotation, ...settle },
+      ...scheduling,
       revokesMissingRoots: false,
-      random,
       phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
       refusalOf: () => undefined,
     }
@@ -181,7 +172,7 @@ export class SimulatedNode {
     time.at(time.now() + roundTripMs, () => {
       const read = { roots: ca.roots, rejected: [], isWhole: true, validFrom: undefined }
       this.#dispatch({ kind: 'rootsListed', read })
-      const pollMs = DEFAULT_OPTIONS.rootsPollMs * (1 - POLL_JITTER * random())
+      const pollMs = this.#pollMs * (1 - POLL_JITTER * random())
       this.#preventPoll()
       if (roots === 'poll') this.#preventPoll = time.at(time.now() + pollMs, () => this.#askRoots())
     })

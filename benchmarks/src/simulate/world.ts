@@ -1,6 +1,6 @@
 /** One simulated world: time, CA and fleet, and what is read off them in the end. */
-import type { CACapabilities } from '@livery/core'
-import { DEFAULT_OPTIONS, type Root, RootReader } from '@livery/core/decide'
+import { type CACapabilities, DEFAULT_OPTIONS } from '@livery/core'
+import { type Root, RootReader } from '@livery/core/decide'
 import { makeIssuer } from '@livery/core/testing'
 import { Fleet } from './fleet.ts'
 import { ModelCA, type Outage } from './model-ca.ts'

@@ -1,14 +1,13 @@
 /** The public names of `@livery/core/decide`: the decisions without the engine, for simulations. */
 
 export type { Root } from '../contract/trust-anchor.ts'
-export { DEFAULT_OPTIONS } from '../secret-manager-options.ts'
+export { type Scheduling, schedulingOf } from '../secret-manager-options.ts'
 export type { Request } from '../state/identity.ts'
 export { newState, type State } from '../state/state.ts'
 export { Heap } from '../time/heap.ts'
 export { BundleTable } from '../trust/bundle-table.ts'
 export { RevocationTable } from '../trust/revocation.ts'
 export { RootReader } from '../trust/root-reader.ts'
-export { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS } from '../trust/settle-time.ts'
 export { judge } from '../x509/ca-answer-verifier.ts'
 export { decide } from './decide.ts'
 export type { Action, Answer, Event } from './event.ts'
