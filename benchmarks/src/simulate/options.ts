@@ -27,7 +27,7 @@ workloads see. Results go to results/simulate.json in .cache/benchmarks, plots t
   --identities <n>      identities of each node (default: 100; month 1000)
   --names own|shared    every identity on one node only, or the same ones on every node (default: own)
   --ttl <duration>      lifetime of a certificate (default: by scenario)
-  --replicas <n>        replicas of the CA (default: 2; month 50)
+  --replicas <n>        replicas of the CA (default: 2; month 100)
   --rate <n>            signatures a second of a replica (default: 500)
   --queue <n>           requests that may wait at a replica; more are refused (default: 1000)
   --retry-after <d>     how long a refusal asks to wait (default: it does not say; boot also tries 1s)
@@ -83,7 +83,7 @@ function settingsOf(scenario: ScenarioName, values: Values): ScenarioSettings {
 }
 
 const USUAL = { nodes: '1000', identities: '100', replicas: '2' }
-const LARGE = { nodes: '10000', identities: '1000', replicas: '50' }
+const LARGE = { nodes: '10000', identities: '1000', replicas: '100' }
 
 const OPTIONS = {
   scenario: { type: 'string', default: 'all' },
