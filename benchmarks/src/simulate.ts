@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises'
 import { readOptions } from './option-values.ts'
 import { outputFolder, prettyJson, writeOutput } from './report.ts'
 import { findCapacity } from './simulate/capacity.ts'
+import { month } from './simulate/month.ts'
 import { HELP, parseOptions, type ScenarioName } from './simulate/options.ts'
-import { plotLoad, time, toJson, toTable } from './simulate/report.ts'
+import { plotLoad, plotOutages, time, toJson, toTable } from './simulate/report.ts'
 import {
   boot,
   outage,
@@ -22,6 +23,7 @@ const TITLES: Readonly<Record<Exclude<ScenarioName, 'capacity'>, readonly [title
   rotation: ['A new root', rotation],
   outage: ['The CA is away at the worst time', outage],
   skew: ['Wrong clocks', skew],
+  month: ['A month with three outages', month],
 }
 const RESULTS = 'results/simulate.json'
 /** So that each takes about a minute. */
@@ -37,8 +39,8 @@ async function main(args: readonly string[]): Promise<number> {
   }
   if (options === 'wrong') return 2
   const folder = outputFolder(options.save)
-  for (const name of options.scenarios) {
-    const settings = scaled(options.settings, options.scale ?? OWN_SCALE[name] ?? 1)
+  for (const { name, settings: wanted } of options.runs) {
+    const settings = scaled(wanted, options.scale ?? OWN_SCALE[name] ?? 1)
     const rows =
       name === 'capacity' ? await runCapacity(settings, options.bootGoalMs) : await runScenario(name, settings, folder)
     await keep(folder, name, { settings, rows })
@@ -57,6 +59,8 @@ async function runScenario(
   const fleet = `${nodes} nodes × ${identities} identities, ${replicas} × ${rate} signatures/s`
   process.stdout.write(`## ${title} (${fleet})\n\n${toTable(rows)}\n`)
   await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(title, fleet, rows))
+  const outages = plotOutages(title, fleet, rows)
+  if (outages !== undefined) await writeOutput(folder, `plots/simulate-${name}-outages.svg`, outages)
   return toJson(rows)
 }
 

@@ -23,7 +23,7 @@ export interface Trial {
 }
 
 /** The most identities for which each of the demands holds, and for all smaller numbers too. */
-interface Capacity {
+export interface Capacity {
   readonly bootInTime: number
   /** From the outage on; when all nodes start at once a CA refuses whatever its queue does not hold, and may. */
   readonly fewRefused: number
@@ -68,12 +68,11 @@ async function tryOut(
   progress: (simulatedMs: number) => void,
 ): Promise<Trial> {
   const { ttlMs, outageMs } = settings
-  const wanted: Omit<WorldSettings, 'outage'> = { ...settings, replicas: 1, skewMs: 0, roots: 'none' }
-  await using booted = await World.create({ ...wanted, outage: undefined }, progress)
-  await bootAll(booted)
+  const wanted: Omit<WorldSettings, 'outages'> = { ...settings, replicas: 1, skewMs: 0, roots: 'none' }
+  const booted = await World.create({ ...wanted, outages: [] }, progress)
+  bootAll(booted)
   const boot = booted.measure()
   const { world, afterMs } = await throughOutage(wanted, { outageMs, manner: 'refuse' }, progress)
-  await using _ = world
   const after = world.measure()
   return {
     ttlMs,

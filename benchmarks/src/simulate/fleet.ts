@@ -1,20 +1,14 @@
-/** N nodes × M identities: a real SecretManager for each node, on the virtual clock and against the modelled CA. */
-import { type SecretItem, SecretManager, type SecretReport, type SpiffeId } from '@livery/core'
-import type { ModelCA } from './model-ca.ts'
-import { placeholderKeyGenerator, placeholderVerifier } from './placeholder-crypto.ts'
+/** N nodes × M identities on the virtual time and against the modelled CA, and what becomes of their certificates. */
+import type { SecretEvent, SpiffeId } from '@livery/core'
+import { type Dates, type NodeOptions, SimulatedNode } from './node.ts'
 import { seededRandom } from './seeded-random.ts'
 import { ServiceRecord } from './service-record.ts'
-import type { VirtualTime } from './virtual-time.ts'
 
-interface FleetOptions {
-  readonly time: VirtualTime
-  readonly ca: ModelCA
+export interface FleetOptions
+  extends Pick<NodeOptions, 'time' | 'ca' | 'roots' | 'roundTripMs' | 'ttlSeconds' | 'settleMs'> {
   readonly nodes: number
   /** Of each node. */
   readonly identities: number
-  readonly ttlSeconds: number
-  /** How long a new root settles, milliseconds; `undefined`: core's default. */
-  readonly settleMs?: number | undefined
   /** `own`: every identity is on one node only. `shared`: all nodes have the same ones, as with DaemonSets. */
   readonly names: 'own' | 'shared'
   /** The nodes start within so long, milliseconds. */
@@ -26,7 +20,7 @@ interface FleetOptions {
 
 const TRUST_DOMAIN = 'cluster.local'
 
-export class Fleet implements AsyncDisposable {
+export class Fleet {
   readonly service: ServiceRecord
   readonly identities: number
   /** When the last identity that had an error got its certificate; the start, if none had. */
@@ -34,11 +28,10 @@ export class Fleet implements AsyncDisposable {
   /** Identities whose last call failed. */
   failing = 0
   /** Called with each certificate that comes into use. */
-  onServed: (identity: number, certificate: SecretItem & { readonly kind: 'certificate' }) => void = () => {}
+  onServed: (identity: number, certificate: Dates) => void = () => {}
   /** Called when a node takes in new roots. */
   onRoots: (node: number) => void = () => {}
   readonly #options: FleetOptions
-  readonly #managers: SecretManager[] = []
   readonly #isFailing: Uint8Array
 
   constructor(options: FleetOptions) {
@@ -50,64 +43,50 @@ export class Fleet implements AsyncDisposable {
     this.#isFailing = new Uint8Array(this.identities)
     const random = seededRandom(seed)
     for (let node = 0; node < nodes; node++) {
-      const skew = options.skewMs * (2 * random() - 1)
-      time.at(time.start + bootWithinMs * random(), () => this.#boot(node, skew))
+      const skewMs = options.skewMs * (2 * random() - 1)
+      time.at(time.start + bootWithinMs * random(), () => this.#boot(node, skewMs))
     }
-  }
-
-  /** Ends every node. Calls that are under way fail, so let no time pass for them. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.#managers.map(manager => manager[Symbol.asyncDispose]()))
   }
 
   #boot(node: number, skewMs: number): void {
-    const { time, ca, identities, ttlSeconds, settleMs, seed } = this.#options
+    const { time, identities, seed, names } = this.#options
+    const namespace = names === 'own' ? `node-${node}` : 'every-node'
     const numbers = new Map<string, number>()
-    const manager = new SecretManager({
-      ca: ca.connect(),
-      keyGenerator: placeholderKeyGenerator,
-      verifier: placeholderVerifier,
-      clock: time.clock(skewMs),
+    const numberOf = (id: string) => numbers.get(id) ?? Number.NaN
+    const simulated = new SimulatedNode({
+      ...this.#options,
       trustDomain: TRUST_DOMAIN,
+      skewMs,
       random: seededRandom(seed + 1 + node),
-      ttlSeconds,
-      rotation: settleMs === undefined ? {} : { settleMs },
+      onServed: (id, certificate) => this.#served(numberOf(id), certificate),
+      onWithdrawn: id => this.service.withdrawn(numberOf(id), time.now()),
+      onReport: (name, event) => this.#observe(node, () => numberOf(name), event),
     })
-    manager.events.subscribe(report => this.#observe(node, numbers.get(report.name), report))
-    this.#managers.push(manager)
     for (let index = 0; index < identities; index++) {
-      const identity = this.#identityOf(node, index)
-      const number = node * identities + index
-      numbers.set(identity, number)
-      manager.watch({ kind: 'identity', identity }, item => this.#serve(number, item))
+      const id: SpiffeId = `spiffe://${TRUST_DOMAIN}/ns/${namespace}/sa/sa-${index}`
+      numbers.set(id, node * identities + index)
+      simulated.add(id)
     }
-    for (const identity of numbers.keys()) manager.add(identity as SpiffeId)
   }
 
-  #identityOf(node: number, index: number): SpiffeId {
-    const namespace = this.#options.names === 'own' ? `node-${node}` : 'every-node'
-    return `spiffe://${TRUST_DOMAIN}/ns/${namespace}/sa/sa-${index}`
+  #served(identity: number, certificate: Dates): void {
+    this.service.served(identity, this.#options.time.now(), certificate.notAfter)
+    this.onServed(identity, certificate)
   }
 
-  #serve(identity: number, item: SecretItem | undefined): void {
-    const now = this.#options.time.now()
-    if (item?.kind !== 'certificate') {
-      this.service.withdrawn(identity, now)
-      return
-    }
-    this.service.served(identity, now, item.notAfter)
-    this.onServed(identity, item)
-  }
-
-  #observe(node: number, identity: number | undefined, { event }: SecretReport): void {
+  #observe(node: number, identity: () => number, event: SecretEvent): void {
     if (event.kind === 'roots-changed') this.onRoots(node)
-    if (identity === undefined) return
-    if (event.kind === 'ca-error' && this.#isFailing[identity] === 0) {
-      this.#isFailing[identity] = 1
-      this.failing++
-    } else if (event.kind === 'issued' && this.#isFailing[identity] === 1) {
-      this.#isFailing[identity] = 0
-      if (--this.failing === 0) this.allWellSince = this.#options.time.now()
+    else if (event.kind === 'ca-error') this.#mark(identity(), 1)
+    else if (event.kind === 'issued' && this.failing > 0) {
+      this.#mark(identity(), 0)
+      if (this.failing === 0) this.allWellSince = this.#options.time.now()
     }
+  }
+
+  #mark(identity: number, isFailing: 0 | 1): void {
+    // A trust domain has none.
+    if (Number.isNaN(identity)) return
+    this.failing += isFailing - (this.#isFailing[identity] ?? 0)
+    this.#isFailing[identity] = isFailing
   }
 }

@@ -2,17 +2,9 @@
  * A CA as its clients feel it: replicas with a queue each, outages, roots that come and go. It keeps the books of its load.
  * A client stays on one replica, as a gRPC connection does.
  */
-import {
-  type CACapabilities,
-  type CAChange,
-  type CAClient,
-  CAError,
-  type CertificateRequest,
-  type IssuedCertificate,
-  untilAborted,
-} from '@livery/core'
-import { encodeCertificate } from './placeholder-crypto.ts'
-import { PerSecond } from './rates.ts'
+import { type CACapabilities, CAError } from '@livery/core'
+import type { Root } from '@livery/core/decide'
+import { Counts } from './rates.ts'
 import { Replica } from './replica.ts'
 import type { VirtualTime } from './virtual-time.ts'
 
@@ -24,13 +16,12 @@ export interface Outage {
   readonly manner: 'refuse' | 'silent'
 }
 
-export interface ModelRoot {
-  readonly pem: string
-  /** SHA-256 (hex) of the DER. */
-  readonly fingerprint: string
-}
+/** The end of a call, at the client: `signedAt` where it has a certificate. */
+export type Outcome =
+  | { readonly at: number; readonly signedAt: number; readonly failure?: undefined }
+  | { readonly at: number; readonly failure: CAError; readonly signedAt?: undefined }
 
-interface ModelCAOptions {
+export interface ModelCAOptions {
   readonly time: VirtualTime
   readonly random: () => number
   readonly replicas: number
@@ -46,42 +37,59 @@ interface ModelCAOptions {
   readonly timeoutMs: number
   /** `push`: clients hear of new roots at once. `poll`: they can ask for the list. `none`: roots come with certificates, as Istio's. */
   readonly roots: CACapabilities['roots']
-  readonly outage: Outage | undefined
+  /** None begins before the one before has ended. */
+  readonly outages: readonly Outage[]
 }
+
+/** Made once: the trace of an error costs more than all else about a call. */
+const TIMEOUT = new CAError('timeout', 'no answer in time')
+const REFUSED = new CAError('unavailable', 'connection refused')
+const LOST = new CAError('unavailable', 'connection lost')
 
 /** How far notBefore is in the past, as istiod sets it. */
 export const BACKDATE_MS = 120_000
 
 export class ModelCA {
-  readonly calls: PerSecond
-  readonly signed: PerSecond
-  readonly refused: PerSecond
-  /** The longest wait for a signature, ms, of the calls that arrived in a second. */
-  readonly waitMs: PerSecond
-  /** Of every answered call, milliseconds at the CA. */
-  readonly latencies: number[] = []
+  readonly calls: Counts
+  readonly signed: Counts
+  readonly refused: Counts
+  /** Of every signed call since the start, or since `forgetWaits`: milliseconds at the CA. */
+  waits = new Counts(0, 1)
   readonly #options: ModelCAOptions
   readonly #replicas: readonly Replica[]
-  readonly #listeners = new Set<(change: CAChange) => void>()
-  #roots: readonly ModelRoot[]
-  #signingRoot: ModelRoot
-  #serial = 0
+  readonly #full: CAError
+  readonly #listeners: (() => void)[] = []
+  #roots: readonly Root[]
+  #signingRoot: Root
 
-  constructor(options: ModelCAOptions, root: ModelRoot) {
+  constructor(options: ModelCAOptions, root: Root) {
     this.#options = options
-    const { replicas, time, rate, queue, random } = options
+    const { replicas, time, rate, queue, random, retryAfterMs } = options
     this.#replicas = Array.from({ length: replicas }, () => new Replica({ rate, queue, random }))
     this.#roots = [root]
     this.#signingRoot = root
-    this.calls = new PerSecond(time.start)
-    this.signed = new PerSecond(time.start)
-    this.refused = new PerSecond(time.start)
-    this.waitMs = new PerSecond(time.start)
-    if (options.outage) time.at(options.outage.from, () => this.#stop())
+    const hint = retryAfterMs === undefined ? {} : { retryAfterMs }
+    this.#full = new CAError('rate-limited', 'the queue is full', hint)
+    this.calls = new Counts(time.start, 1_000)
+    this.signed = new Counts(time.start, 1_000)
+    this.refused = new Counts(time.start, 1_000)
+    for (const { from } of options.outages) time.at(from, () => this.#stop())
+  }
+
+  forgetWaits(): void {
+    this.waits = new Counts(0, 1)
+  }
+
+  get roots(): readonly Root[] {
+    return this.#roots
+  }
+
+  get signingRoot(): Root {
+    return this.#signingRoot
   }
 
   /** Signs with `root` from now on; the others stay trusted. */
-  addRoot(root: ModelRoot): void {
+  addRoot(root: Root): void {
     this.#roots = [...this.#roots, root]
     this.#signingRoot = root
     this.#announce()
@@ -93,92 +101,51 @@ export class ModelCA {
     this.#announce()
   }
 
-  /** A node's client, on a replica drawn by chance. */
-  connect(): CAClient {
+  /** For a node, drawn by chance. */
+  drawReplica(): Replica {
     const replica = this.#replicas[Math.floor(this.#options.random() * this.#replicas.length)]
-    if (!replica) throw new RangeError('Cannot connect to a CA without replicas')
-    const client: CAClient = {
-      issue: request => this.#issue(replica, request),
-      async [Symbol.asyncDispose]() {},
-    }
-    const { roots } = this.#options
-    if (roots === 'none') return client
-    const listing: CAClient = { ...client, trustBundle: ({ signal }) => untilAborted(this.#listRoots(), signal) }
-    if (roots === 'poll') return listing
-    return {
-      ...listing,
-      subscribe: listener => {
-        this.#listeners.add(listener)
-        return { [Symbol.dispose]: () => void this.#listeners.delete(listener) }
-      },
-    }
+    if (!replica) throw new RangeError('Cannot draw a replica of a CA without any')
+    return replica
   }
 
-  async #issue(replica: Replica, request: CertificateRequest): Promise<IssuedCertificate> {
-    await request.csr()
-    const { promise, resolve, reject } = Promise.withResolvers<IssuedCertificate>()
+  /** Calls `listener` with each change of its roots, if it pushes them. */
+  onRoots(listener: () => void): void {
+    if (this.#options.roots === 'push') this.#listeners.push(listener)
+  }
+
+  /** Makes a call now. What becomes of it is known at once: no later call goes before it. */
+  call(replica: Replica): Outcome {
     const { time, timeoutMs } = this.#options
-    using _deadline = time.at(time.now() + timeoutMs, () =>
-      reject(new CAError('timeout', `no answer within ${timeoutMs} ms`)),
-    )
-    this.#arrive(replica, request, resolve, reject)
-    return await untilAborted(promise, request.signal)
+    const deadline = time.now() + timeoutMs
+    const outcome = this.#arrive(replica)
+    if (outcome && outcome.at <= deadline) return outcome
+    return { at: deadline, failure: TIMEOUT }
   }
 
-  #arrive(
-    replica: Replica,
-    request: CertificateRequest,
-    resolve: (issued: IssuedCertificate) => void,
-    reject: (error: CAError) => void,
-  ): void {
-    const { time, roundTripMs, retryAfterMs, outage } = this.#options
+  #arrive(replica: Replica): Outcome | undefined {
+    const { time, roundTripMs, outages } = this.#options
     const at = time.now() + roundTripMs / 2
     const back = roundTripMs / 2
     this.calls.add(at)
-    if (outage && at >= outage.from && at < outage.until) {
-      if (outage.manner === 'refuse') time.at(at + back, () => reject(new CAError('unavailable', 'connection refused')))
-      return
+    const outage = outages.find(({ until }) => at < until)
+    if (outage && at >= outage.from) {
+      if (outage.manner === 'silent') return undefined
+      return { at: at + back, failure: REFUSED }
     }
     const turn = replica.offer(at)
     if (turn.kind === 'refused') {
       this.refused.add(at)
-      const hint = retryAfterMs === undefined ? {} : { retryAfterMs }
-      time.at(at + back, () => reject(new CAError('rate-limited', 'the queue is full', hint)))
-      return
+      return { at: at + back, failure: this.#full }
     }
-    this.waitMs.raise(at, turn.at - at)
-    if (outage && at < outage.from && turn.at > outage.from) {
-      time.at(outage.from + back, () => reject(new CAError('unavailable', 'connection lost')))
-      return
-    }
+    if (outage && turn.at > outage.from) return { at: outage.from + back, failure: LOST }
     this.signed.add(turn.at)
-    this.latencies.push(turn.at - at)
-    time.at(turn.at + back, () => resolve(this.#sign(request, turn.at)))
-  }
-
-  #sign({ identity, ttlSeconds }: CertificateRequest, at: number): IssuedCertificate {
-    const leaf = encodeCertificate({
-      identity,
-      notBefore: at - BACKDATE_MS,
-      notAfter: at + ttlSeconds * 1_000,
-      serial: ++this.#serial,
-      root: this.#signingRoot.fingerprint,
-    })
-    return { chain: [leaf], roots: this.#roots.map(root => root.pem) }
-  }
-
-  async #listRoots(): Promise<readonly string[]> {
-    const { time, roundTripMs } = this.#options
-    const { promise, resolve } = Promise.withResolvers<void>()
-    time.at(time.now() + roundTripMs, resolve)
-    await promise
-    return this.#roots.map(root => root.pem)
+    this.waits.add(turn.at - at)
+    return { at: turn.at + back, signedAt: turn.at }
   }
 
   #announce(): void {
     const { time, random } = this.#options
-    for (const listener of this.#listeners)
-      time.at(time.now() + ANNOUNCE_WITHIN_MS * random(), () => listener({ kind: 'roots' }))
+    for (const listener of this.#listeners) time.at(time.now() + ANNOUNCE_WITHIN_MS * random(), () => listener())
   }
 
   #stop(): void {

@@ -3,12 +3,11 @@ import { parseArgs } from 'node:util'
 import { atLeast, count, duration, oneOf, refuse } from '../option-values.ts'
 import type { ScenarioSettings } from './scenarios.ts'
 
-const SCENARIOS = ['boot', 'steady', 'rotation', 'outage', 'skew', 'capacity'] as const
+export const SCENARIOS = ['boot', 'steady', 'rotation', 'outage', 'skew', 'capacity', 'month'] as const
 export type ScenarioName = (typeof SCENARIOS)[number]
 
-interface SimulateOptions {
-  readonly scenarios: readonly ScenarioName[]
-  readonly settings: ScenarioSettings
+export interface SimulateOptions {
+  readonly runs: readonly { readonly name: ScenarioName; readonly settings: ScenarioSettings }[]
   /** By which nodes, rate and queue are multiplied; `undefined`: the scenario's own. */
   readonly scale: number | undefined
   /** For `capacity`: everything has to be there within so long after a start of all nodes. */
@@ -19,16 +18,16 @@ interface SimulateOptions {
 
 export const HELP = `Usage: npm run simulate -- [options]
 
-Runs nodes with Livery's real scheduling code on a virtual clock against a modelled CA, and prints what the CA and the
+Has Livery's own \`decide\` decide for many nodes on a virtual clock against a modelled CA, and prints what the CA and the
 workloads see. Results go to results/simulate.json in .cache/benchmarks, plots to plots/simulate-<scenario>.svg there.
 
-  --scenario <name>     boot, steady, rotation, outage, skew, capacity, or all (default: all)
+  --scenario <name>     boot, steady, rotation, outage, skew, capacity, month, or all (default: all)
   --scale <x>           nodes, rate and queue times x (default: 1; outage 0.25, capacity 0.1, to end soon)
-  --nodes <n>           nodes (default: 1000)
-  --identities <n>      identities of each node (default: 100)
+  --nodes <n>           nodes (default: 1000; month 10000)
+  --identities <n>      identities of each node (default: 100; month 1000)
   --names own|shared    every identity on one node only, or the same ones on every node (default: own)
   --ttl <duration>      lifetime of a certificate (default: by scenario)
-  --replicas <n>        replicas of the CA (default: 2)
+  --replicas <n>        replicas of the CA (default: 2; month 100)
   --rate <n>            signatures a second of a replica (default: 500)
   --queue <n>           requests that may wait at a replica; more are refused (default: 1000)
   --retry-after <d>     how long a refusal asks to wait (default: it does not say; boot also tries 1s)
@@ -36,8 +35,10 @@ workloads see. Results go to results/simulate.json in .cache/benchmarks, plots t
   --call-timeout <d>    after which a client gives up a call (default: 10s)
   --boot-within <d>     the nodes start within so long (default: 1s)
   --boot-goal <d>       capacity: all have a certificate so long after that (default: 10m)
-  --outage <duration>   how long the CA is away in outage and capacity (default: 1h)
+  --outage <duration>   how long the CA is away in outage, capacity and month (default: 1h)
   --skew <duration>     how far clocks are off at most in skew (default: 10m)
+  --days <n>            how long month is (default: 30)
+  --sample <n>          replicas that month simulates, with all of their nodes; they stand for the others (default: 2)
   --seed <n>            another course of chance (default: 1)
   --save                write to benchmarks/ instead, whose results are tracked
   --help                print this
@@ -50,37 +51,48 @@ export function parseOptions(args: readonly string[]): SimulateOptions | undefin
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   if (values.help) return undefined
   return {
-    scenarios: readScenarios(values.scenario),
+    runs: readScenarios(values.scenario).map(name => ({ name, settings: settingsOf(name, values) })),
     scale: values.scale === undefined ? undefined : scaleOf(values.scale),
     bootGoalMs: duration('boot-goal', values['boot-goal']),
     save: values.save,
-    settings: {
-      nodes: count('nodes', values.nodes, 100_000),
-      identities: count('identities', values.identities, 100_000),
-      names: oneOf('names', values.names, ['own', 'shared']),
-      ttlMs: values.ttl === undefined ? undefined : atLeast('ttl', values.ttl, 10_000),
-      replicas: count('replicas', values.replicas, 1_000),
-      rate: count('rate', values.rate, 1_000_000),
-      queue: count('queue', values.queue, 1_000_000_000),
-      retryAfterMs: values['retry-after'] === undefined ? undefined : duration('retry-after', values['retry-after']),
-      roundTripMs: duration('round-trip', values['round-trip']),
-      callTimeoutMs: atLeast('call-timeout', values['call-timeout'], 1),
-      bootWithinMs: duration('boot-within', values['boot-within']),
-      outageMs: atLeast('outage', values.outage, 1_000),
-      skewMs: duration('skew', values.skew),
-      seed: count('seed', values.seed, 1_000_000),
-    },
   }
 }
+
+type Values = ReturnType<typeof parseArgs<{ options: typeof OPTIONS }>>['values']
+
+function settingsOf(scenario: ScenarioName, values: Values): ScenarioSettings {
+  const size = scenario === 'month' ? LARGE : USUAL
+  return {
+    nodes: count('nodes', values.nodes ?? size.nodes, 100_000),
+    identities: count('identities', values.identities ?? size.identities, 100_000),
+    names: oneOf('names', values.names, ['own', 'shared']),
+    ttlMs: values.ttl === undefined ? undefined : atLeast('ttl', values.ttl, 10_000),
+    replicas: count('replicas', values.replicas ?? size.replicas, 1_000),
+    rate: count('rate', values.rate, 1_000_000),
+    queue: count('queue', values.queue, 1_000_000_000),
+    retryAfterMs: values['retry-after'] === undefined ? undefined : duration('retry-after', values['retry-after']),
+    roundTripMs: duration('round-trip', values['round-trip']),
+    callTimeoutMs: atLeast('call-timeout', values['call-timeout'], 1),
+    bootWithinMs: duration('boot-within', values['boot-within']),
+    outageMs: atLeast('outage', values.outage, 1_000),
+    skewMs: duration('skew', values.skew),
+    days: count('days', values.days, 366),
+    sample: count('sample', values.sample, 1_000),
+    seed: count('seed', values.seed, 1_000_000),
+  }
+}
+
+const USUAL = { nodes: '1000', identities: '100', replicas: '2' }
+const LARGE = { nodes: '10000', identities: '1000', replicas: '100' }
 
 const OPTIONS = {
   scenario: { type: 'string', default: 'all' },
   scale: { type: 'string' },
-  nodes: { type: 'string', default: '1000' },
-  identities: { type: 'string', default: '100' },
+  nodes: { type: 'string' },
+  identities: { type: 'string' },
   names: { type: 'string', default: 'own' },
   ttl: { type: 'string' },
-  replicas: { type: 'string', default: '2' },
+  replicas: { type: 'string' },
   rate: { type: 'string', default: '500' },
   queue: { type: 'string', default: '1000' },
   'retry-after': { type: 'string' },
@@ -90,6 +102,8 @@ const OPTIONS = {
   'boot-goal': { type: 'string', default: '10m' },
   outage: { type: 'string', default: '1h' },
   skew: { type: 'string', default: '10m' },
+  days: { type: 'string', default: '30' },
+  sample: { type: 'string', default: '2' },
   seed: { type: 'string', default: '1' },
   save: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },

@@ -10,40 +10,34 @@ export interface RateSummary {
   readonly p99: number
 }
 
-/** A count for each second since a start; times before it count as the first second. */
-export class PerSecond {
+/** A count for each stretch of a range: of times by the second, or of waits by the millisecond. */
+export class Counts {
   readonly #start: number
+  readonly #width: number
   #counts = new Float64Array(1_024)
 
-  /** `start`: milliseconds since the epoch. */
-  constructor(start: number) {
+  /** What is below `start` counts as `start`. */
+  constructor(start: number, width: number) {
     this.#start = start
+    this.#width = width
   }
 
-  /** Adds one at `time`, milliseconds since the epoch. */
-  add(time: number): void {
-    const index = Math.max(0, this.#indexOf(time))
+  add(value: number): void {
+    const index = Math.max(0, Math.floor((value - this.#start) / this.#width))
     this.#reserve(index)
     this.#counts[index] = (this.#counts[index] ?? 0) + 1
   }
 
-  /** Keeps the highest value of the second that contains `time`. */
-  raise(time: number, value: number): void {
-    const index = Math.max(0, this.#indexOf(time))
-    this.#reserve(index)
-    this.#counts[index] = Math.max(this.#counts[index] ?? 0, value)
-  }
-
-  /** The counts of the seconds that begin in [from, until), milliseconds since the epoch. */
+  /** The counts of the stretches that begin in [from, until). */
   between(from: number, until: number): Float64Array {
-    const first = Math.max(0, Math.ceil((from - this.#start) / 1_000))
-    const end = Math.max(first, Math.ceil((until - this.#start) / 1_000))
+    const first = Math.max(0, Math.ceil((from - this.#start) / this.#width))
+    const end = Math.max(first, Math.ceil((until - this.#start) / this.#width))
     this.#reserve(end)
     return this.#counts.slice(first, end)
   }
 
-  #indexOf(time: number): number {
-    return Math.floor((time - this.#start) / 1_000)
+  all(): Float64Array {
+    return this.#counts.slice()
   }
 
   #reserve(index: number): void {
@@ -56,7 +50,7 @@ export class PerSecond {
 
 export function summarise(counts: Float64Array): RateSummary {
   const sorted = counts.toSorted()
-  const total = counts.reduce((sum, count) => sum + count, 0)
+  const total = sum(counts)
   return {
     total,
     peak: sorted.at(-1) ?? 0,
@@ -65,10 +59,19 @@ export function summarise(counts: Float64Array): RateSummary {
   }
 }
 
-/** The value that `fraction` of `values` do not exceed; 0 of none. Sorts `values`. */
-export function quantile(values: number[], fraction: number): number {
-  values.sort((a, b) => a - b)
-  return values[Math.max(0, Math.ceil(values.length * fraction) - 1)] ?? 0
+/** The stretch of the counts that `fraction` of what was counted do not exceed; 0 of none. */
+export function quantile(counts: Float64Array, fraction: number): number {
+  const wanted = fraction * sum(counts)
+  let counted = 0
+  const index = counts.findIndex(count => {
+    counted += count
+    return count > 0 && counted >= wanted
+  })
+  return Math.max(0, index)
+}
+
+export function sum(counts: Float64Array): number {
+  return counts.reduce((total, count) => total + count, 0)
 }
 
 /** At most `most` points for a plot, each with the highest count of its seconds: a short peak stays visible. */

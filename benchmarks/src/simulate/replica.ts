@@ -1,6 +1,6 @@
 /** One replica of the modelled CA: signs one request after the other, and refuses what does not fit into its queue. */
 
-interface ReplicaOptions {
+export interface ReplicaOptions {
   /** Signatures a second. */
   readonly rate: number
   /** Requests that may wait or be worked on; `Infinity`: no bound. */
@@ -9,7 +9,7 @@ interface ReplicaOptions {
   readonly random: () => number
 }
 
-type Turn =
+export type Turn =
   | { readonly kind: 'signed'; readonly at: number }
   /** The queue is full. */
   | { readonly kind: 'refused' }

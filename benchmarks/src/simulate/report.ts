@@ -1,5 +1,6 @@
 /** How a simulation is shown: a table with notes, the same as JSON, and a plot of the load with the capacity in it. */
 import { linePlot, type PlotSeries } from '../plot.ts'
+import { outageName } from './month.ts'
 import { peaks } from './rates.ts'
 import type { Row } from './scenarios.ts'
 
@@ -47,7 +48,7 @@ export function markdown(header: readonly string[], rows: readonly (readonly str
 
 /** For the file of results: rounded, since the last digits of a sum say nothing. */
 export function toJson(rows: readonly Row[]): unknown {
-  return rows.map(({ variant, measured: { callsBySecond: _, ...measured }, ...more }) => ({
+  return rows.map(({ variant, measured: { callsBySecond: _, ...measured }, trouble: __, ...more }) => ({
     variant,
     ...roundAll(measured),
     ...more,
@@ -77,6 +78,37 @@ export function plotLoad(title: string, fleet: string, rows: readonly Row[]): st
     x: { name: `${unit} since the start of the measurement` },
     y: { name: 'calls to the CA a second', log: true },
     series: [...series, ...capacitiesOf(rows, end)],
+  })
+}
+
+const BEFORE_MINUTES = 10
+const AFTER_MINUTES = 120
+const MOST_MINUTES = 900
+
+/** Each outage of the first row: the identities that fail or have no certificate, from shortly before it to its aftermath. */
+export function plotOutages(title: string, fleet: string, rows: readonly Row[]): string | undefined {
+  const [{ variant, trouble } = { variant: '', trouble: undefined }] = rows
+  if (!trouble) return undefined
+  const series = trouble.outages.flatMap(({ afterMs, forMs, manner }) => {
+    const from = Math.floor(afterMs / 60_000)
+    const shown = Math.min(forMs / 60_000 + AFTER_MINUTES, MOST_MINUTES)
+    const pointsOf = (shares: Float64Array) =>
+      Array.from({ length: BEFORE_MINUTES + shown }, (_, index) => {
+        const minute = index - BEFORE_MINUTES
+        return [minute / 60, 100 * (shares[from + minute] ?? 0)] as const
+      })
+    const name = outageName(forMs, manner)
+    return [
+      { name: `${name}: the last call failed`, points: pointsOf(trouble.failing) },
+      { name: `${name}: no certificate`, points: pointsOf(trouble.without), line: 'dashed' as const },
+    ]
+  })
+  return linePlot({
+    title,
+    conditions: `Simulated: ${fleet}. ${variant}, by the minute`,
+    x: { name: 'hours since the CA went away' },
+    y: { name: '% of the identities' },
+    series,
   })
 }
 

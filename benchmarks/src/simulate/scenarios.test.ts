@@ -16,6 +16,8 @@ const small: ScenarioSettings = {
   bootWithinMs: 1_000,
   skewMs: 0,
   outageMs: HOUR,
+  days: 30,
+  sample: 2,
   names: 'own',
   seed: 1,
 }

@@ -17,8 +17,19 @@ export interface Row {
   readonly recoveredAfterS?: number
   /** For how many seconds some node served a certificate under a root that another did not know. */
   readonly unverifiableS?: number
+  /** What its outages did to the identities. */
+  readonly trouble?: Trouble
   /** Further figures, as sentences. */
   readonly notes: readonly string[]
+}
+
+/** The shares of identities that are in trouble, by the minute. */
+export interface Trouble {
+  readonly outages: WorldSettings['outages']
+  /** Their last call failed. */
+  readonly failing: Float64Array
+  /** Their certificate has ended without a successor. */
+  readonly without: Float64Array
 }
 
 /** `settings`: of the command line; a scenario sets the rest itself. */
@@ -27,11 +38,14 @@ export type Scenario = (
   progress: (variant: string, simulatedMs: number) => void,
 ) => Promise<readonly Row[]>
 
-export interface ScenarioSettings extends Omit<WorldSettings, 'ttlMs' | 'skewMs' | 'outage' | 'roots' | 'settleMs'> {
+export interface ScenarioSettings extends Omit<WorldSettings, 'ttlMs' | 'skewMs' | 'outages' | 'roots' | 'settleMs'> {
   /** `undefined`: the scenario's own. */
   readonly ttlMs: number | undefined
   readonly skewMs: number
   readonly outageMs: number
+  /** Of `month`: how long it is, and how many replicas are simulated. */
+  readonly days: number
+  readonly sample: number
 }
 
 /** The same world in small or large: a node and its share of the CA stay what they are. */
@@ -40,7 +54,7 @@ export function scaled(settings: ScenarioSettings, scale: number): ScenarioSetti
   return { ...settings, nodes: times(settings.nodes), rate: times(settings.rate), queue: times(settings.queue) }
 }
 
-const CALM = { ttlMs: 24 * HOUR_MS, skewMs: 0, outage: undefined, roots: 'none' } as const
+const CALM = { ttlMs: 24 * HOUR_MS, skewMs: 0, outages: [], roots: 'none' } as const
 
 /** Every node starts, and every identity wants its first certificate. */
 export const boot: Scenario = async (settings, progress) => {
@@ -54,8 +68,8 @@ export const boot: Scenario = async (settings, progress) => {
   for (const { variant, ...more } of variants) {
     const ttlMs = settings.ttlMs ?? CALM.ttlMs
     const wanted = { ...CALM, ...settings, ...more, ttlMs, skewMs: 0 }
-    await using world = await World.create(wanted, ms => progress(variant, ms))
-    await bootAll(world)
+    const world = await World.create(wanted, ms => progress(variant, ms))
+    bootAll(world)
     const measured = world.measure()
     const ideal = (nodes * identities) / measured.capacity
     rows.push({
@@ -86,10 +100,10 @@ export const steady: Scenario = async (settings, progress) => {
     { variant: '1 × 10,000, lifetime 60 s', ...settings, nodes: 1, identities: 10_000, ttlMs: MINUTE_MS, rate: 10_000 },
   ]
   for (const { variant, ...more } of variants) {
-    await using world = await World.create({ ...CALM, ...more, skewMs: 0 }, ms => progress(variant, ms))
-    await world.runUntil(0.4 * more.ttlMs)
+    const world = await World.create({ ...CALM, ...more, skewMs: 0 }, ms => progress(variant, ms))
+    world.runUntil(0.4 * more.ttlMs)
     world.startMeasuring()
-    await world.runUntil(4 * more.ttlMs)
+    world.runUntil(4 * more.ttlMs)
     rows.push({
       variant,
       measured: world.measure(),
@@ -130,19 +144,19 @@ export const rotation: Scenario = async (settings, progress) => {
   for (const { variant, ...more } of ROTATIONS) {
     // Nodes that start together would poll together.
     const bootWithinMs = Math.max(settings.bootWithinMs, 10 * MINUTE_MS)
-    await using world = await World.create({ ...CALM, ...settings, ...more, bootWithinMs, ttlMs, skewMs: 0 }, ms =>
+    const world = await World.create({ ...CALM, ...settings, ...more, bootWithinMs, ttlMs, skewMs: 0 }, ms =>
       progress(variant, ms),
     )
-    await world.runUntil(Math.min(HOUR_MS, 0.2 * ttlMs))
+    world.runUntil(Math.min(HOUR_MS, 0.2 * ttlMs))
     const followed = followRotation(world)
     world.startMeasuring()
     const rotatedAt = world.elapsedMs
     await world.rotateRoot()
-    await world.runUntil(rotatedAt + ttlMs, () => followed.leaves === world.fleet.identities)
+    world.runUntil(rotatedAt + ttlMs, () => followed.leaves === world.fleet.identities)
     const measured = world.measure()
     const unverifiableS = Math.max(0, followed.lastNodeAt - followed.firstLeafAt) / 1_000
     world.ca.dropOldRoots()
-    await world.runUntil(world.elapsedMs + 5 * MINUTE_MS)
+    world.runUntil(world.elapsedMs + 5 * MINUTE_MS)
     rows.push({
       variant,
       measured,
@@ -192,7 +206,6 @@ export const outage: Scenario = async (settings, progress) => {
       { outageMs, manner },
       ms => progress(variant, ms),
     )
-    await using _ = world
     const recoveredAfterS = (world.fleet.allWellSince - world.time.start - afterMs - outageMs) / 1_000
     const { start } = world.time
     const after = summarise(world.ca.calls.between(start + afterMs + outageMs, world.time.now()))
@@ -210,16 +223,16 @@ export const outage: Scenario = async (settings, progress) => {
 
 /** A world that has booted, gone through its outage and recovered; measured from the outage on. */
 export async function throughOutage(
-  settings: Omit<WorldSettings, 'outage'>,
+  settings: Omit<WorldSettings, 'outages'>,
   { outageMs, manner }: { readonly outageMs: number; readonly manner: 'refuse' | 'silent' },
   progress: (simulatedMs: number) => void,
 ): Promise<{ readonly world: World; readonly afterMs: number }> {
   const afterMs = worstOutageStart(settings.ttlMs, outageMs)
-  const world = await World.create({ ...settings, outage: { afterMs, forMs: outageMs, manner } }, progress)
-  await world.runUntil(afterMs)
+  const world = await World.create({ ...settings, outages: [{ afterMs, forMs: outageMs, manner }] }, progress)
+  world.runUntil(afterMs)
   world.startMeasuring()
-  await world.runUntil(afterMs + outageMs)
-  await world.runUntil(world.elapsedMs + HOUR_MS, () => world.fleet.failing === 0)
+  world.runUntil(afterMs + outageMs)
+  world.runUntil(world.elapsedMs + HOUR_MS, () => world.fleet.failing === 0)
   return { world, afterMs }
 }
 
@@ -229,8 +242,8 @@ export const skew: Scenario = async (settings, progress) => {
   const ttlMs = settings.ttlMs ?? HOUR_MS
   for (const skewMs of [...new Set([4 * MINUTE_MS, settings.skewMs])]) {
     const variant = `clocks off by up to ${skewMs / MINUTE_MS} min, lifetime ${hours(ttlMs)}`
-    await using world = await World.create({ ...CALM, ...settings, ttlMs, skewMs }, ms => progress(variant, ms))
-    await world.runUntil(ttlMs)
+    const world = await World.create({ ...CALM, ...settings, ttlMs, skewMs }, ms => progress(variant, ms))
+    world.runUntil(ttlMs)
     const late = summarise(world.ca.calls.between(world.time.now() - 10 * MINUTE_MS, world.time.now()))
     rows.push({
       variant,
@@ -244,8 +257,8 @@ export const skew: Scenario = async (settings, progress) => {
 }
 
 /** Until everybody has a first certificate, for an hour at most. */
-export async function bootAll(world: World): Promise<void> {
-  await world.runUntil(HOUR_MS, () => world.fleet.service.waiting === 0, 1_000)
+export function bootAll(world: World): void {
+  world.runUntil(HOUR_MS, () => world.fleet.service.waiting === 0, 1_000)
 }
 
 function ratio(value: number, of: number): string {
@@ -256,6 +269,6 @@ function seconds(value: number): string {
   return `${value.toFixed(1)} s`
 }
 
-function hours(ms: number): string {
+export function hours(ms: number): string {
   return `${+(ms / HOUR_MS).toFixed(2)} h`
 }

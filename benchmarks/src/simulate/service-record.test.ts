@@ -49,3 +49,14 @@ test('who never got one is counted as such', () => {
   const { neverServed, lapsed, allServedAfterS } = record.finish(6_000)
   assert.deepEqual([neverServed, lapsed, allServedAfterS], [2, 0, 5])
 })
+
+test('who has none any longer is counted until the next one comes', () => {
+  const record = new ServiceRecord(2, 0)
+  record.served(0, 0, 10_000)
+  assert.equal(record.without, 0)
+  record.withdrawn(0, 10_000)
+  record.withdrawn(0, 11_000)
+  assert.equal(record.without, 1)
+  record.served(0, 12_000, 30_000)
+  assert.equal(record.without, 0)
+})

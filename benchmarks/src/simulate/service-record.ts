@@ -22,6 +22,9 @@ export class ServiceRecord {
   /** Of the certificate in use: when it ends, or when it was withdrawn before that. */
   readonly #validUntil: Float64Array
   readonly #hasLapsed: Uint8Array
+  readonly #isWithdrawn: Uint8Array
+  /** Identities whose certificate has ended without a successor. */
+  without = 0
   #waiting: number
   #lapsedMs = 0
   #worstRemainingMs = Number.POSITIVE_INFINITY
@@ -32,6 +35,7 @@ export class ServiceRecord {
     this.#firstAt = new Float64Array(identities).fill(NEVER)
     this.#validUntil = new Float64Array(identities).fill(NEVER)
     this.#hasLapsed = new Uint8Array(identities)
+    this.#isWithdrawn = new Uint8Array(identities)
   }
 
   /** Identities that have had no certificate yet. */
@@ -45,11 +49,13 @@ export class ServiceRecord {
       this.#waiting--
     } else this.#replace(identity, at)
     this.#validUntil[identity] = notAfter
+    this.#mark(identity, 0)
   }
 
   withdrawn(identity: number, at: number): void {
     const until = this.#validUntil[identity] ?? NEVER
     this.#validUntil[identity] = Math.min(until, at)
+    this.#mark(identity, 1)
   }
 
   /** Takes in what is in use at the end. */
@@ -63,6 +69,11 @@ export class ServiceRecord {
       lapsed: this.#hasLapsed.reduce((sum, one) => sum + one, 0),
       lapsedIdentitySeconds: this.#lapsedMs / 1_000,
     }
+  }
+
+  #mark(identity: number, isWithdrawn: 0 | 1): void {
+    this.without += isWithdrawn - (this.#isWithdrawn[identity] ?? 0)
+    this.#isWithdrawn[identity] = isWithdrawn
   }
 
   #replace(identity: number, at: number): void {

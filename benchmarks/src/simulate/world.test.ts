@@ -17,13 +17,13 @@ const small: WorldSettings = {
   skewMs: 0,
   names: 'own',
   roots: 'none',
-  outage: undefined,
+  outages: [],
   seed: 1,
 }
 
 async function run(settings: WorldSettings, ms: number) {
-  await using world = await World.create(settings, () => {})
-  await world.runUntil(ms)
+  const world = await World.create(settings, () => {})
+  world.runUntil(ms)
   return world.measure()
 }
 
@@ -49,8 +49,8 @@ test('a short queue refuses, and everybody is served all the same', async () => 
 })
 
 test('an outage longer than what is left is seen as a lapse', async () => {
-  const outage = { afterMs: 20 * MINUTE, forMs: 60 * MINUTE, manner: 'refuse' } as const
-  const { service } = await run({ ...small, outage }, 100 * MINUTE)
+  const outages = [{ afterMs: 20 * MINUTE, forMs: 60 * MINUTE, manner: 'refuse' }] as const
+  const { service } = await run({ ...small, outages }, 100 * MINUTE)
   assert.equal(service.lapsed, 60)
   assert.ok(service.lapsedIdentitySeconds > 60 * 19 * 60, `${service.lapsedIdentitySeconds}`)
 })
@@ -58,4 +58,14 @@ test('an outage longer than what is left is seen as a lapse', async () => {
 test('a node whose clock is far behind gets nothing', async () => {
   const { service } = await run({ ...small, nodes: 20, skewMs: 30 * MINUTE }, 10 * MINUTE)
   assert.ok(service.neverServed > 0 && service.neverServed < 400, `${service.neverServed}`)
+})
+
+test('a node whose clock is ahead renews as much earlier as its certificate seems shorter', async () => {
+  const skewMs = 20 * MINUTE
+  const { service, signed } = await run({ ...small, skewMs, nodes: 20 }, 23 * MINUTE)
+  // Half of what is left, or a tenth more or less: of 40 minutes at most, where right clocks leave 60.
+  assert.ok(signed.total > 20 * 20 - service.neverServed, `${signed.total}`)
+  const { service: right, signed: signedInTime } = await run({ ...small, nodes: 20 }, 23 * MINUTE)
+  assert.equal(right.neverServed, 0)
+  assert.equal(signedInTime.total, 20 * 20)
 })

@@ -1,9 +1,9 @@
 /** One simulated world: time, CA and fleet, and what is read off them in the end. */
-import { createHash, X509Certificate } from 'node:crypto'
-import type { CACapabilities } from '@livery/core'
+import { type CACapabilities, DEFAULT_OPTIONS } from '@livery/core'
+import { type Root, RootReader } from '@livery/core/decide'
 import { makeIssuer } from '@livery/core/testing'
 import { Fleet } from './fleet.ts'
-import { ModelCA, type ModelRoot, type Outage } from './model-ca.ts'
+import { ModelCA, type Outage } from './model-ca.ts'
 import { quantile, type RateSummary, summarise } from './rates.ts'
 import { seededRandom } from './seeded-random.ts'
 import type { ServiceSummary } from './service-record.ts'
@@ -30,8 +30,8 @@ export interface WorldSettings {
   readonly roots: CACapabilities['roots']
   /** How long a new root settles; `undefined`: core's default. */
   readonly settleMs?: number | undefined
-  /** From the start of the world. */
-  readonly outage: { readonly afterMs: number; readonly forMs: number; readonly manner: Outage['manner'] } | undefined
+  /** One after the other, from the start of the world. */
+  readonly outages: readonly { readonly afterMs: number; readonly forMs: number; readonly manner: Outage['manner'] }[]
   readonly seed: number
 }
 
@@ -51,7 +51,7 @@ export interface Measured {
   readonly callsBySecond: Float64Array
 }
 
-export class World implements AsyncDisposable {
+export class World {
   readonly time: VirtualTime
   readonly ca: ModelCA
   readonly fleet: Fleet
@@ -59,8 +59,8 @@ export class World implements AsyncDisposable {
   readonly #progress: (simulatedMs: number) => void
   #measuredFrom: number
 
-  private constructor(settings: WorldSettings, root: ModelRoot, progress: (simulatedMs: number) => void) {
-    const { outage, ttlMs } = settings
+  private constructor(settings: WorldSettings, root: Root, progress: (simulatedMs: number) => void) {
+    const { outages, ttlMs } = settings
     this.settings = settings
     this.#progress = progress
     this.time = new VirtualTime()
@@ -71,12 +71,12 @@ export class World implements AsyncDisposable {
         ...settings,
         time: this.time,
         random: seededRandom(settings.seed),
-        timeoutMs: settings.callTimeoutMs,
-        outage: outage && {
-          from: start + outage.afterMs,
-          until: start + outage.afterMs + outage.forMs,
-          manner: outage.manner,
-        },
+        timeoutMs: Math.min(settings.callTimeoutMs, DEFAULT_OPTIONS.timeoutMs),
+        outages: outages.map(({ afterMs, forMs, manner }) => ({
+          from: start + afterMs,
+          until: start + afterMs + forMs,
+          manner,
+        })),
       },
       root,
     )
@@ -94,9 +94,9 @@ export class World implements AsyncDisposable {
   }
 
   /** Goes on until `elapsedMs` is `until`, or `isDone` says so; it is asked every `stepMs`. */
-  async runUntil(until: number, isDone: () => boolean = () => false, stepMs = 10_000): Promise<void> {
+  runUntil(until: number, isDone: () => boolean = () => false, stepMs = 10_000): void {
     while (this.elapsedMs < until && !isDone()) {
-      await this.time.runUntil(this.time.start + Math.min(this.elapsedMs + stepMs, until))
+      this.time.runUntil(this.time.start + Math.min(this.elapsedMs + stepMs, until))
       this.#progress(this.elapsedMs)
     }
   }
@@ -109,7 +109,7 @@ export class World implements AsyncDisposable {
   /** `measure` does not count the load before this moment. */
   startMeasuring(): void {
     this.#measuredFrom = this.time.now()
-    this.ca.latencies.length = 0
+    this.ca.forgetWaits()
   }
 
   /** The load until now, or until `untilMs` since the start; what the workloads had, of the whole run. Call it once. */
@@ -117,7 +117,8 @@ export class World implements AsyncDisposable {
     const { ca, time, settings } = this
     const [from, until] = [this.#measuredFrom, time.start + untilMs]
     const callsBySecond = ca.calls.between(from, until)
-    const seconds = (fraction: number) => quantile(ca.latencies, fraction) / 1_000
+    const waits = ca.waits.all()
+    const seconds = (fraction: number) => quantile(waits, fraction) / 1_000
     return {
       calls: summarise(callsBySecond),
       signed: summarise(ca.signed.between(from, until)),
@@ -128,14 +129,12 @@ export class World implements AsyncDisposable {
       callsBySecond,
     }
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.fleet[Symbol.asyncDispose]()
-  }
 }
 
-async function makeRoot(number: number): Promise<ModelRoot> {
+async function makeRoot(number: number): Promise<Root> {
   // Valid from the real today on would be too late for a world that starts in the past.
   const { pem } = await makeIssuer(`CN=root ${number}`, new VirtualTime().start)
-  return { pem, fingerprint: createHash('sha256').update(new X509Certificate(pem).raw).digest('hex') }
+  const root = new RootReader().readOne(pem)
+  if (typeof root === 'string') throw new TypeError(`Cannot simulate with this root: ${root}`)
+  return root
 }

@@ -108,8 +108,12 @@ export const DEFAULT_OPTIONS = {
 } as const satisfies Partial<SecretManagerOptions>
 
 /** The options with every default filled in. */
-export interface SecretManagerSettings {
+export interface SecretManagerSettings extends Scheduling {
   readonly fetching: Omit<FetchOptions, 'reader' | 'bundles' | 'rootList'>
+}
+
+/** The settings that requests and roots are planned by. */
+export interface Scheduling {
   readonly ttlSeconds: number
   readonly random: () => number
   readonly rotation: {
@@ -130,13 +134,7 @@ export interface SecretManagerSettings {
 
 /** Reads the options, once. */
 export function withDefaults(options: SecretManagerOptions): SecretManagerSettings {
-  const { vault = plainKeyVault, ttlSeconds, rootsPollMs } = { ...DEFAULT_OPTIONS, ...options }
-  const rotation: SecretManagerOptions['rotation'] & RotationPolicy & { readonly ackWaitMs: number } = {
-    ...DEFAULT_OPTIONS.rotation,
-    ...options.rotation,
-  }
-  const settle = { ...rotation, roots: learnedBy(options.ca), pollMs: rootsPollMs, lifetimeMs: ttlSeconds * 1_000 }
-  const settleMs = rotation.settleMs ?? defaultSettleMs(settle)
+  const { vault = plainKeyVault } = options
   return {
     fetching: {
       ca: options.ca,
@@ -149,6 +147,23 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
       keyFormat: options.keyFormat ?? DEFAULT_OPTIONS.keyFormat,
       timeoutMs: options.timeoutMs ?? DEFAULT_OPTIONS.timeoutMs,
     },
+    ...schedulingOf(options, learnedBy(options.ca)),
+  }
+}
+
+/** `roots`: how this process hears of the CA's roots. */
+export function schedulingOf(
+  options: Pick<SecretManagerOptions, keyof Scheduling>,
+  roots: CACapabilities['roots'],
+): Scheduling {
+  const { ttlSeconds, rootsPollMs } = { ...DEFAULT_OPTIONS, ...options }
+  const rotation: SecretManagerOptions['rotation'] & RotationPolicy & { readonly ackWaitMs: number } = {
+    ...DEFAULT_OPTIONS.rotation,
+    ...options.rotation,
+  }
+  const settle = { ...rotation, roots, pollMs: rootsPollMs, lifetimeMs: ttlSeconds * 1_000 }
+  const settleMs = rotation.settleMs ?? defaultSettleMs(settle)
+  return {
     ttlSeconds,
     random: options.random ?? Math.random,
     rotation: {

@@ -93,6 +93,8 @@ export interface Identity {
   spare: Issued | undefined
   /** The last one in use ended before another one took its place. */
   hasExpired: boolean
+  /** Among the wakes. */
+  place: number
 }
 
 export function newIdentity(
@@ -117,6 +119,7 @@ export function newIdentity(
     upcoming: undefined,
     spare: undefined,
     hasExpired: false,
+    place: -1,
   }
 }
 

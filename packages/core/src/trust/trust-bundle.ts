@@ -58,6 +58,8 @@ export class TrustBundle {
   #secret: TrustBundleSecret | undefined
   /** When a root that nothing needs leaves, milliseconds since the epoch; infinite while none is to. */
   pruneAt = Number.POSITIVE_INFINITY
+  /** Among the wakes. */
+  place = -1
   /** When the next root expires; infinite if none does. */
   expiresAt = Number.POSITIVE_INFINITY
 

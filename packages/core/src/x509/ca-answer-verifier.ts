@@ -109,7 +109,8 @@ export function createCertificateVerifier(
   }
 }
 
-function judge(facts: ReturnType<ReadChain>, expected: Expectation): VerifiedChain {
+/** The judgement itself, over facts that were read. */
+export function judge(facts: ReturnType<ReadChain>, expected: Expectation): VerifiedChain {
   if ('unreadable' in facts) throw notACertificate(facts.unreadable, facts.cause)
   checkIdentity(facts, expected.identity)
   checkKey(facts, expected.key)
