@@ -2,7 +2,7 @@
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
-import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType } from '@livery/core'
+import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType } from '@livery/core/plugin'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { Pkcs10CertificateRequest } from '@peculiar/x509'
 import { Bench } from 'tinybench'

@@ -1,5 +1,5 @@
 /** A CA that says on command that something changed: each time is one renewal of the identities named, or one root more. */
-import type { CAChange, CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core'
+import type { CAChange, CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core/plugin'
 
 /** Certificates come from `inner`, which it closes with itself; changes and roots from the benchmark. */
 export class PromptedClient implements CAClient {

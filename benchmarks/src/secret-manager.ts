@@ -1,6 +1,7 @@
 /** The SecretManager over the embedded CA: an answer from the cache, and the first fill of 1, 100 and 1,000 identities. */
 import { CertificateAuthority, EmbeddedClient } from '@livery/ca-plugins/embedded'
-import { SecretManager, type SecretName, type SpiffeId, SystemClock } from '@livery/core'
+import { SecretManager, type SecretName } from '@livery/core'
+import { type SpiffeId, SystemClock } from '@livery/core/plugin'
 import { createKeyGenerator } from '@livery/native-keygen'
 import { Bench } from 'tinybench'
 import { type Figure, figure } from './report.ts'

@@ -1,5 +1,5 @@
 /** Keys with CSRs per second of CPU: ours as JavaScript sees them, Istio's GenCSR, and WebCrypto. */
-import type { KeyGenerator } from '@livery/core'
+import type { KeyGenerator } from '@livery/core/plugin'
 import { createKeyGenerator, type RsaKeys } from '@livery/native-keygen'
 import { assertGoodKey } from '../keys.ts'
 import { type Bench, ifPresent, type Row } from './bench.ts'

@@ -1,5 +1,6 @@
 /** N nodes × M identities on the virtual time and against the modelled CA, and what becomes of their certificates. */
-import type { SecretEvent, SpiffeId } from '@livery/core'
+import type { SecretEvent } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { type Dates, type NodeOptions, SimulatedNode } from './node.ts'
 import { seededRandom } from './seeded-random.ts'
 import { ServiceRecord } from './service-record.ts'

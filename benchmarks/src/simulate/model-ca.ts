@@ -2,8 +2,9 @@
  * A CA as its clients feel it: replicas with a queue each, outages, roots that come and go. It keeps the books of its load.
  * A client stays on one replica, as a gRPC connection does.
  */
-import { type CACapabilities, CAError } from '@livery/core'
+
 import type { Root } from '@livery/core/decide'
+import { type CACapabilities, CAError } from '@livery/core/plugin'
 import { Counts } from './rates.ts'
 import { Replica } from './replica.ts'
 import type { VirtualTime } from './virtual-time.ts'

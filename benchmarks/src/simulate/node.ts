@@ -1,5 +1,5 @@
 /** A node: core's state and its decisions, with a modelled CA in the place of keys, calls and certificates. */
-import { CAError, plainKeyVault, SealedKey, type SecretEvent, type SpiffeId } from '@livery/core'
+import { plainKeyVault, SealedKey, type SecretEvent } from '@livery/core'
 import {
   type Action,
   type Answer,
@@ -16,6 +16,7 @@ import {
   type State,
   schedulingOf,
 } from '@livery/core/decide'
+import { CAError, type SpiffeId } from '@livery/core/plugin'
 import { BACKDATE_MS, type ModelCA, type Outcome } from './model-ca.ts'
 import type { Replica } from './replica.ts'
 import type { VirtualTime } from './virtual-time.ts'

@@ -1,6 +1,7 @@
 /** One simulated world: time, CA and fleet, and what is read off them in the end. */
-import { type CACapabilities, DEFAULT_OPTIONS } from '@livery/core'
+import { DEFAULT_OPTIONS } from '@livery/core'
 import { type Root, RootReader } from '@livery/core/decide'
+import type { CACapabilities } from '@livery/core/plugin'
 import { makeIssuer } from '@livery/core/testing'
 import { Fleet } from './fleet.ts'
 import { ModelCA, type Outage } from './model-ca.ts'

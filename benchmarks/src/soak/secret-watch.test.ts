@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { type IssuedCertificate, nodeCertificateVerifier, type SpiffeId } from '@livery/core'
+import { nodeCertificateVerifier } from '@livery/core'
+import type { IssuedCertificate, SpiffeId } from '@livery/core/plugin'
 import { type CertificateOverrides, FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import type { ReceivedSecret } from './discovery-messages.ts'
 import { SecretWatch } from './secret-watch.ts'

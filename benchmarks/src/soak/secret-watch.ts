@@ -1,6 +1,7 @@
 /** Looks at every secret that arrives, and at what each name has meanwhile: nothing wrong, nothing twice, no gap. */
 import { X509Certificate } from 'node:crypto'
-import { type CertificateVerifier, type SpiffeId, splitCertificates } from '@livery/core'
+import type { CertificateVerifier } from '@livery/core'
+import { type SpiffeId, splitCertificates } from '@livery/core/plugin'
 import type { ReceivedSecret } from './discovery-messages.ts'
 
 /** The events since the last report; times are milliseconds since the epoch. */

@@ -1,5 +1,5 @@
 /** The command line: which command with which options, and the exit code. */
-import { printable } from '@livery/core'
+import { printable } from '@livery/core/plugin'
 import { CommanderError, Option } from 'commander'
 import type { CAOptions } from './commands/ca.ts'
 import type { CARootAction } from './commands/ca-root.ts'

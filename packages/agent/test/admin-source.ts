@@ -1,12 +1,6 @@
 /** The admin endpoint's view of a secret manager that no program runs around. */
-import {
-  type Clock,
-  type IdentityEntry,
-  isSpiffeId,
-  type KeyGenerator,
-  parseSpiffeId,
-  type SecretManager,
-} from '@livery/core'
+import type { IdentityEntry, SecretManager } from '@livery/core'
+import { type Clock, isSpiffeId, type KeyGenerator, parseSpiffeId } from '@livery/core/plugin'
 import type { AdminSource } from '../src/admin/admin-source.ts'
 import { Diagnosis } from '../src/diagnosis/diagnosis.ts'
 import type { AgentSource } from '../src/diagnosis/facts.ts'

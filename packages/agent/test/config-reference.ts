@@ -1,7 +1,7 @@
 /** Writes docs/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core'
+import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { stringify } from 'yaml'
 import { settingsSchema } from '../src/config/schema.ts'

@@ -4,7 +4,7 @@ import { chmod, mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
-import { type SpiffeId, SystemClock } from '@livery/core'
+import { type SpiffeId, SystemClock } from '@livery/core/plugin'
 import { get, livery, noEnvoy, until } from './envoy-bench.ts'
 import { API, startUnderTraffic, WEB } from './envoy-rotation.ts'
 

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import {
   casHandler,
   configFor,

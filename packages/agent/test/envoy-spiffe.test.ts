@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeCA } from '@livery/ca-plugins/conformance'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../ca-plugins/test/spire-process.ts'
 import { svidsOf, WorkloadApiStandIn } from '../../ca-plugins/test/workload-api-stand-in.ts'

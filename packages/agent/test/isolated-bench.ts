@@ -4,15 +4,8 @@ import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { pluginContext, type RecordingContext } from '@livery/ca-plugins/testing'
-import {
-  type CACapabilities,
-  type CAClient,
-  type CAContext,
-  type PluginLog,
-  type SecretEvent,
-  SecretManager,
-  type SpiffeId,
-} from '@livery/core'
+import { type SecretEvent, SecretManager } from '@livery/core'
+import type { CACapabilities, CAClient, CAContext, PluginLog, SpiffeId } from '@livery/core/plugin'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import { createIsolatedCAClient } from '../src/plugin/isolated-ca-client.ts'

@@ -1,7 +1,7 @@
 /** Istio's certificate service over the embedded CA, for tests: on loopback, for one token. */
 import { CertificateAuthority } from '@livery/ca-plugins/embedded'
 import { IstioCaServer, staticTokens } from '@livery/ca-plugins/istio-ca-server'
-import type { Clock, SpiffeId } from '@livery/core'
+import type { Clock, SpiffeId } from '@livery/core/plugin'
 
 interface TestIstioCa extends AsyncDisposable {
   /** host:port */

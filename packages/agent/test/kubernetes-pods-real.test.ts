@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { NodePods } from '../src/kubernetes/node-pods.ts'
 import { PodWatcher } from '../src/kubernetes/pod-watcher.ts'

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import { CertificateAuthority } from '@livery/ca-plugins/embedded'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { listening, portOf } from '@livery/test-support'
 import type { PluginModule, PluginUser } from '../src/plugin/messages.ts'
 
@@ -33,7 +33,7 @@ export async function writePluginModule(
 ): Promise<PluginModule> {
   const text = `
 import { existsSync } from 'node:fs'
-import { CAError } from '@livery/core'
+import { CAError } from '@livery/core/plugin'
 const folder = ${JSON.stringify(folder)}
 const done = new Set()
 const once = name => {

@@ -6,7 +6,7 @@ import { createServer, type Server } from 'node:https'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { listening, portOf } from '@livery/test-support'
 import { CertificateAuthority } from '../../ca-plugins/src/plugins/embedded/certificate-authority.ts'
 

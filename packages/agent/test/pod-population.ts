@@ -1,5 +1,5 @@
 /** The pods of a node that nothing runs in: waves of them are created, moved to another node and back, and deleted. */
-import { Semaphore } from '@livery/core'
+import { Semaphore } from '@livery/core/plugin'
 import type { NodePod, PodNode } from './pod-node.ts'
 
 /** Calls to the API server. */

@@ -6,7 +6,8 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
-import { Events, type SpiffeId, SystemClock } from '@livery/core'
+import { Events } from '@livery/core'
+import { type SpiffeId, SystemClock } from '@livery/core/plugin'
 import { acceptWaiting } from '@livery/native-keygen'
 import { createSdsServer, type SdsEvent, type SecretSource } from '@livery/sds-server'
 import { temporaryFolder } from '@livery/test-support'
@@ -84,7 +85,8 @@ test('a connection does not wait for the thousands of another caller that came b
 })
 
 const NO_DESCRIPTORS = `
-  import { Events, SystemClock } from '@livery/core'
+  import { Events } from '@livery/core'
+  import { SystemClock } from '@livery/core/plugin'
   import { acceptWaiting } from '@livery/native-keygen'
   import { createSdsServer } from '@livery/sds-server'
   const source = { trustDomain: 'cluster.local', knows: () => false, identities: () => [],

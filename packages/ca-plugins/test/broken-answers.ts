@@ -1,6 +1,6 @@
 /** Plugins whose answers or errors are wrong. */
 import { generateKeyPairSync } from 'node:crypto'
-import type { CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
+import type { CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core/plugin'
 import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { createKeyMaterial } from '../src/conformance/kit/key-material.ts'
 import { answering, type BrokenPlugin, newError, refusing } from './broken-plugin.ts'

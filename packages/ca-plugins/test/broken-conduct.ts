@@ -9,7 +9,7 @@ import type {
   CertificateRequest,
   CertificateSigningRequest,
   IssuedCertificate,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'

@@ -6,7 +6,7 @@ import {
   CAError,
   type CertificateRequest,
   type IssuedCertificate,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { ConformanceGroup } from '../src/conformance/kit/conformance-case.ts'
 import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { ReferenceClient } from './reference-plugin.ts'

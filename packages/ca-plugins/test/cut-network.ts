@@ -1,7 +1,7 @@
 /** Calls to a CA in its own network namespace, whose loopback goes down and up: run by `citadel-network.test.ts` in namespaces. */
 import { execFileSync } from 'node:child_process'
 import { lookup } from 'node:dns/promises'
-import { CAError, SystemClock } from '@livery/core'
+import { CAError, SystemClock } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { FaultyCaServer } from '../src/testing/faulty-ca-server.ts'
 import { pluginContext } from '../src/testing/plugin-context.ts'

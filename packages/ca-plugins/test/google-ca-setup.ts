@@ -12,7 +12,7 @@ import {
   isSpiffeId,
   pemToDer,
   type SpiffeId,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../src/gen/google/security/meshca/v1/meshca.ts'

@@ -1,7 +1,7 @@
 /** The CA server with its own CA, and a way to call it, for its tests. */
 import type { TestContext } from 'node:test'
 import { ChannelCredentials, Client, Metadata, type ServiceError } from '@grpc/grpc-js'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
 import { IstioCaServer, type IstioCaServerOptions } from '../src/istio-ca-server/istio-ca-server.ts'
 import {

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { listening, portOf } from '@livery/test-support'
 import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
 

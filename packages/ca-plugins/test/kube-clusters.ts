@@ -10,7 +10,7 @@ import {
   loadAllYaml,
   RbacAuthorizationV1Api,
 } from '@kubernetes/client-node'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
 import { KubeApiServer, type KubeVerb } from './kube-api-server.ts'

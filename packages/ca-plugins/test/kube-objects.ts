@@ -1,7 +1,7 @@
 /** The objects of a stand-in API server: versions, validation, conditions that stay, and watches from any version on. */
 import 'reflect-metadata'
 import { randomUUID } from 'node:crypto'
-import { pemToDer } from '@livery/core'
+import { pemToDer } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest } from '@peculiar/x509'
 
 export interface StoredObject {

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import type { CAClient, CAContext, RequestTicket } from '@livery/core'
+import type { CAClient, CAContext, RequestTicket } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { type TestEnd, temporaryFolder } from '@livery/test-support'
 import type { KubernetesCsrConfig } from '../src/plugins/kubernetes-csr/config.ts'

@@ -1,7 +1,7 @@
 /** A signer as third parties write them: it approves and signs through the API, at a stand-in or a real API server. */
 import 'reflect-metadata'
 import { CertificatesV1Api, KubeConfig, type V1CertificateSigningRequest, Watch } from '@kubernetes/client-node'
-import { isSpiffeId, pemToDer, type SpiffeId, untilAborted } from '@livery/core'
+import { isSpiffeId, pemToDer, type SpiffeId, untilAborted } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import type { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
 

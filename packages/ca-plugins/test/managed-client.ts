@@ -1,6 +1,7 @@
 /** A CA client under a SecretManager, whose events a test waits for. */
 import { once } from 'node:events'
-import { type CAClient, type Clock, type SecretEvent, SecretManager } from '@livery/core'
+import { type SecretEvent, SecretManager } from '@livery/core'
+import type { CAClient, Clock } from '@livery/core/plugin'
 import { TestKeyGenerator } from '@livery/core/testing'
 
 /** The manager is disposed with the result; it holds no identity yet. */

@@ -1,7 +1,7 @@
 /** The client of the `file-mount` plugin over folders of a test, on a clock that the test advances. */
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } from '@livery/core'
+import { type CAChange, type IssuedCertificate, parseSpiffeId, type SpiffeId } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { TemporaryFolder } from '@livery/test-support'
 import { FakeCA } from '../src/conformance/index.ts'

@@ -9,7 +9,7 @@ import {
   type CertificateSigningRequest,
   type IssuedCertificate,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 
 export const REFERENCE_CAPABILITIES: CACapabilities = {

@@ -2,7 +2,7 @@
 import 'reflect-metadata'
 import { createHash } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { type Clock, pemToDer } from '@livery/core'
+import { type Clock, pemToDer } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import {
   CompactEncrypt,

@@ -1,5 +1,5 @@
 /** A stand-in for Vault and OpenBao: tokens, Kubernetes logins and leases as theirs, and a {@link FakeCA} signs. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import {
   type JsonCall,
   JsonCaServer,

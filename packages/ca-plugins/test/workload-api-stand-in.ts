@@ -1,6 +1,6 @@
 /** A SPIFFE Workload API that stands in for a SPIRE agent: a real socket, real streams, what it is given it pushes, and it fails as a test asks. */
 import { type Metadata, Server, ServerCredentials, type ServerWritableStream, status } from '@grpc/grpc-js'
-import { pemToDer, type SpiffeId } from '@livery/core'
+import { pemToDer, type SpiffeId } from '@livery/core/plugin'
 import type { FakeCA } from '../src/conformance/kit/fake-ca.ts'
 import { X509BundlesResponse, X509SVIDResponse } from '../src/gen/spiffe/workload/workload.ts'
 import { GrpcListener } from '../src/testing/grpc-listener.ts'

@@ -1,5 +1,5 @@
 /** The best key generator that this machine has. */
-import type { KeyGenerator } from '@livery/core'
+import type { KeyGenerator } from '@livery/core/plugin'
 import { lookup } from './addon.ts'
 import { NativeKeyGenerator, type NativeKeyGeneratorOptions } from './native-key-generator.ts'
 import { WebCryptoKeyGenerator } from './webcrypto-key-generator.ts'

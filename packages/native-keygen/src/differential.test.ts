@@ -5,13 +5,8 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { before, describe, test } from 'node:test'
-import {
-  type CertificateVerifier,
-  nodeCertificateVerifier,
-  pemToDer,
-  splitCertificates,
-  type VerifiedChain,
-} from '@livery/core'
+import { type CertificateVerifier, nodeCertificateVerifier, type VerifiedChain } from '@livery/core'
+import { pemToDer, splitCertificates } from '@livery/core/plugin'
 import { type GeneratedChain, generateChain } from '../test/chain-generator.ts'
 import { VARIATIONS } from '../test/chain-variations.ts'
 import { now } from '../test/corpus/certificates.ts'

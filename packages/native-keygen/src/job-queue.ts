@@ -1,6 +1,6 @@
 /** Brings work to the addon's threads: `rust/bridge.rs` is the other side. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { GeneratedKey, KeyRequest } from '@livery/core'
+import type { GeneratedKey, KeyRequest } from '@livery/core/plugin'
 import { unlessAborted } from './abandon.ts'
 import type { Addon } from './addon.ts'
 import type { RsaKeys } from './defaults.ts'

@@ -1,6 +1,6 @@
 /** The check of key requests that every generator makes at its door. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { KEY_TYPES, type KeyRequest, type KeyType, type PrivateKeyFormat, spiffeIdProblem } from '@livery/core'
+import { KEY_TYPES, type KeyRequest, type KeyType, type PrivateKeyFormat, spiffeIdProblem } from '@livery/core/plugin'
 
 const FORMATS: readonly PrivateKeyFormat[] = ['pkcs8', 'traditional']
 

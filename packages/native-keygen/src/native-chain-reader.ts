@@ -1,6 +1,7 @@
 /** Reads chains in Rust, at once or on the addon's threads: `rust/certificate/bridge.rs` is the other side. */
 import type { X509Certificate } from 'node:crypto'
-import { type ChainFacts, type ChainPath, type Expectation, MAX_CLOCK_SKEW_MS } from '@livery/core'
+import type { ChainFacts, Expectation } from '@livery/core'
+import { type ChainPath, MAX_CLOCK_SKEW_MS } from '@livery/core/plugin'
 import type { Addon } from './addon.ts'
 import type {
   ChainQuestion,

@@ -1,5 +1,5 @@
 /** The key generator in Rust. */
-import type { GeneratedKey, KeyGenerator, KeyRequest } from '@livery/core'
+import type { GeneratedKey, KeyGenerator, KeyRequest } from '@livery/core/plugin'
 import type { Addon } from './addon.ts'
 import { DEFAULT_RSA_KEYS, type RsaKeys } from './defaults.ts'
 import { type JobQueue, jobQueueOf } from './job-queue.ts'

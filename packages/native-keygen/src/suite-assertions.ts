@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
-import type { GeneratedKey, KeyRequest, KeyType, PrivateKeyFormat } from '@livery/core'
+import type { GeneratedKey, KeyRequest, KeyType, PrivateKeyFormat } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 
 const P256 = { namedCurve: 'prime256v1' }

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, createPublicKey } from 'node:crypto'
 import { getEventListeners } from 'node:events'
-import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType, PrivateKeyFormat, SpiffeId } from '@livery/core'
+import type { GeneratedKey, KeyGenerator, KeyRequest, KeyType, PrivateKeyFormat, SpiffeId } from '@livery/core/plugin'
 import { assertCsr, assertPrivateKey, verifyWithOpenSsl } from './suite-assertions.ts'
 
 export interface KeyGeneratorSuiteOptions {

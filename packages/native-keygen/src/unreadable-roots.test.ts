@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { derToPem } from '@livery/core'
+import { derToPem } from '@livery/core/plugin'
 import * as forge from '../test/certificate-forge.ts'
 import { leaf, makeIssuer, root } from '../test/corpus/certificates.ts'
 import { askEnvoy, noEnvoy } from '../test/peer-verdicts.ts'

@@ -1,7 +1,7 @@
 /** CSRs (PKCS#10) of WebCrypto's keys, by @peculiar/x509. */
 import 'reflect-metadata'
 import type { webcrypto } from 'node:crypto'
-import type { SpiffeId } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
 
 /** As DER: no subject, and the identity as its one name. */

@@ -1,7 +1,13 @@
 /** The key generator that stands in where no addon is built: WebCrypto. */
 import { KeyObject, webcrypto } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { type GeneratedKey, type KeyGenerator, type KeyRequest, type KeyType, privateKeyToPem } from '@livery/core'
+import {
+  type GeneratedKey,
+  type KeyGenerator,
+  type KeyRequest,
+  type KeyType,
+  privateKeyToPem,
+} from '@livery/core/plugin'
 import { unlessAborted } from './abandon.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
 import { wipe, wipeAll } from './wipe.ts'

@@ -1,5 +1,5 @@
 /** Overwrites private keys that nobody will use. */
-import type { GeneratedKey } from '@livery/core'
+import type { GeneratedKey } from '@livery/core/plugin'
 
 export function wipe(key: GeneratedKey): void {
   key.privateKeyPem.fill(0)

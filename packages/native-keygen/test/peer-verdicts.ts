@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
-import { derToPem } from '@livery/core'
+import { derToPem } from '@livery/core/plugin'
 import { TemporaryFolder } from '@livery/test-support'
 
 export interface Question {

@@ -1,6 +1,7 @@
 /** A verifier's verdict on an answer of a CA: the facts, or the reason against it, and the verdict of clients. */
 import assert from 'node:assert/strict'
-import { CAError, type CertificateVerifier, derToPem, type VerifiedChain } from '@livery/core'
+import type { CertificateVerifier, VerifiedChain } from '@livery/core'
+import { CAError, derToPem } from '@livery/core/plugin'
 import { type Case, expectationOf } from './corpus/case.ts'
 
 /** Without the verdict of clients, which not every verifier can ask. */

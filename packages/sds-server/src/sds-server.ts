@@ -2,7 +2,8 @@
  * Envoy's Secret Discovery Service (https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret) and the SPIFFE
  * Workload API over UNIX sockets.
  */
-import { type Clock, Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
+import { Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { RefusalAnswers } from './access/refusal-answers.ts'
 import { ArrivalQueue } from './budget/arrival-queue.ts'

@@ -1,5 +1,5 @@
 /** One socket of the server: its file, its connections, and the gRPC services behind them. */
-import { after } from '@livery/core'
+import { after } from '@livery/core/plugin'
 import { ConnectionGate } from './access/connection-gate.ts'
 import { AccessPolicy, type SocketAccess } from './access/policy.ts'
 import type { SocketRoom } from './budget/caller-budget.ts'

@@ -1,7 +1,7 @@
 /** A server in a process of its own, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import type { GivenLimits } from '../src/budget/socket-limits.ts'
 import { createSdsServer } from '../src/sds-server.ts'
 import { MemorySource } from './memory-source.ts'

@@ -3,14 +3,8 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
-import {
-  type Clock,
-  FileSecrets,
-  type FileSecretsOptions,
-  plainKeyVault,
-  type SecretEvent,
-  SystemClock,
-} from '@livery/core'
+import { FileSecrets, type FileSecretsOptions, plainKeyVault, type SecretEvent } from '@livery/core'
+import { type Clock, SystemClock } from '@livery/core/plugin'
 import { type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import type { Secret } from '../src/gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'

@@ -1,5 +1,6 @@
 /** A directory of callers in memory: subjects are known by their pids, and have the facts that a test sets. */
-import { Events, type PeerCredentials, type SpiffeId } from '@livery/core'
+import { Events, type PeerCredentials } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import type { CallerDirectory, CallerFacts, Identification } from '../src/access/caller-directory.ts'
 
 export class MemoryDirectory implements CallerDirectory {

@@ -11,10 +11,10 @@ import {
   SealedKey,
   type SecretItem,
   type SecretName,
-  type SpiffeId,
   TrustBundleSecret,
   type Watch,
 } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { ledgerName, type SecretSource } from '../src/protocol/secret-source.ts'
 

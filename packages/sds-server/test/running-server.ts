@@ -1,6 +1,7 @@
 /** A server on sockets in a directory of its own, for one test. */
 import { join } from 'node:path'
-import { Events, type SpiffeId } from '@livery/core'
+import { Events } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { TemporaryFolder } from '@livery/test-support'
 import type { SdsEvent, StreamInfo } from '../src/events/sds-event.ts'
 import type { StreamReport } from '../src/protocol/discovery-protocol.ts'

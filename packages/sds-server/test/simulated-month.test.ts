@@ -6,7 +6,8 @@
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isSpiffeId, SecretManager, type SpiffeId } from '@livery/core'
+import { SecretManager } from '@livery/core'
+import { isSpiffeId, type SpiffeId } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import { parseAllow } from '../src/access/allow-rules.ts'

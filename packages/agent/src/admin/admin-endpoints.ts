@@ -1,5 +1,5 @@
 /** Listens on the admin and the health address, without which the agent serves as well: where one is taken, it waits. */
-import { after } from '@livery/core'
+import { after } from '@livery/core/plugin'
 import { readPeerCredentials } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'

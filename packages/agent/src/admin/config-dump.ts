@@ -1,17 +1,14 @@
 /** The answer of `/config_dump`: ztunnel's field names, so that its tools read it; certificates, never a key. */
 import { X509Certificate } from 'node:crypto'
-import {
-  type BundleEntry,
-  type CertificateSecret,
-  type Clock,
-  type FailureCode,
-  type FileSecretEntry,
-  type IdentityEntry,
-  type ScheduleStatus,
-  type SpiffeId,
-  splitCertificates,
-  trustDomainOf,
+import type {
+  BundleEntry,
+  CertificateSecret,
+  FailureCode,
+  FileSecretEntry,
+  IdentityEntry,
+  ScheduleStatus,
 } from '@livery/core'
+import { type Clock, type SpiffeId, splitCertificates, trustDomainOf } from '@livery/core/plugin'
 import { momentOf } from '../diagnosis/diagnosis.ts'
 import { type Moment, preflightWarning, troubleOf } from '../diagnosis/identity-verdict.ts'
 import { type StateName, stateName } from '../observe/identity-text.ts'

@@ -3,7 +3,8 @@
  * connection is never refused for the sake of one that idles, reads slowly or never asks; the oldest of these goes.
  */
 import type { Socket } from 'node:net'
-import { after, type Clock, type PeerCredentials } from '@livery/core'
+import type { PeerCredentials } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 
 /** Connections that have not sent the head of their request yet. */
 const MAX_READING = 256

@@ -1,5 +1,6 @@
 /** The module `admin`: the admin and the health endpoint, and the running agent as they read it. */
-import { type FileStore, isSpiffeId, type SecretManager } from '@livery/core'
+import type { FileStore, SecretManager } from '@livery/core'
+import { isSpiffeId } from '@livery/core/plugin'
 import { signsNow } from '../ca/create-ca-client.ts'
 import { configJson } from '../config/print.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'

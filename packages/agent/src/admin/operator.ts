@@ -1,7 +1,8 @@
 /** The callers that are allowed to hide what the agent does: the owner of the admin socket, or who has the token. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { fstatSync } from 'node:fs'
-import { type PeerCredentials, readSmallFile } from '@livery/core'
+import type { PeerCredentials } from '@livery/core'
+import { readSmallFile } from '@livery/core/plugin'
 
 /** The caller, as far as the connection and the request say. */
 export interface Caller {

@@ -1,7 +1,8 @@
 /** The streams that the page shows, of the server's list: those in trouble come first, and the rest is counted. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SecretManager, SystemClock } from '@livery/core'
+import { SecretManager } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { TestCA, TestKeyGenerator } from '@livery/core/testing'
 import type { ListedStream, SubscribedName } from '@livery/sds-server'
 import { adminSource } from '../../test/admin-source.ts'

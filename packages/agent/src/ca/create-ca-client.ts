@@ -1,4 +1,5 @@
 /** Creates the CA client of the configuration: the plugin's, with what the agent sets up for it. */
+import type { KeyVault } from '@livery/core'
 import type {
   CAClient,
   CAContext,
@@ -6,12 +7,11 @@ import type {
   Clock,
   ConfigOf,
   CredentialSource,
-  KeyVault,
   PluginLog,
   PluginOptions,
   WorkloadTokens,
-} from '@livery/core'
-import { rememberToken, scrub } from '@livery/core'
+} from '@livery/core/plugin'
+import { rememberToken, scrub } from '@livery/core/plugin'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'

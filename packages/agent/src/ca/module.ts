@@ -1,5 +1,5 @@
 /** The module `ca`: the client of the CA that the configuration names. */
-import type { WorkloadTokens } from '@livery/core'
+import type { WorkloadTokens } from '@livery/core/plugin'
 import type { Basis } from '../life/basis.ts'
 import { createCAClient } from './create-ca-client.ts'
 

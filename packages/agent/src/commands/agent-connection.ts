@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { lstat } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { dirname } from 'node:path'
-import { checkFolder, UntrustedPathError } from '@livery/core'
+import { checkFolder, UntrustedPathError } from '@livery/core/plugin'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { descriptorOf } from '@livery/sds-server'
 

@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
 import type { AuthorityRoot, CertificateAuthority } from '@livery/ca-plugins/embedded'
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { asSocket, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
 

@@ -1,6 +1,6 @@
 /** `livery ca root`: lists, adds, switches and removes the roots of a running `livery ca`. */
 import { resolve } from 'node:path'
-import { scrub } from '@livery/core'
+import { scrub } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { rootsForm } from './admin-answers.ts'
 import { exchange, parseJson } from './admin-client.ts'

@@ -1,6 +1,13 @@
 /** `livery ca test`: proves a CA plugin at its live CA, with the conformance kit. */
 import { type ConformanceReport, type ConformanceResult, runAgainst } from '@livery/ca-plugins/conformance'
-import { type CAClient, isSpiffeId, type SpiffeId, SystemClock, shareFolders, spiffeIdProblem } from '@livery/core'
+import {
+  type CAClient,
+  isSpiffeId,
+  type SpiffeId,
+  SystemClock,
+  shareFolders,
+  spiffeIdProblem,
+} from '@livery/core/plugin'
 import { createCAClient } from '../ca/create-ca-client.ts'
 import { signableKeyType } from '../config/ca-section.ts'
 import type { ConfiguredIdentity } from '../config/identities.ts'

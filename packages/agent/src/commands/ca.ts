@@ -11,7 +11,7 @@ import {
   reviewedTokens,
 } from '@livery/ca-plugins/istio-ca-server'
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
-import { type Clock, hideUserinfo, SystemClock, trustDomainProblem } from '@livery/core'
+import { type Clock, hideUserinfo, SystemClock, trustDomainProblem } from '@livery/core/plugin'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { parseHostPort } from '../schema/values.ts'
 import { CARootSocket } from './ca-root-socket.ts'

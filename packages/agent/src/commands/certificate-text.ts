@@ -1,6 +1,6 @@
 /** `livery certs --text NAME`: each certificate of a chain in full, as `openssl x509 -text` shows one. */
 import 'reflect-metadata'
-import { oneLine } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import { TextConverter, TextObject, X509Certificate } from '@peculiar/x509'
 import type { ListedIdentity } from './listed-certificates.ts'
 

@@ -1,6 +1,6 @@
 /** `livery certs`: the identities of the running agent, and the secrets in files that are streamed. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { oneLine } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import { didYouMean } from '../admin/similar-name.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { certificateTable } from './certificate-table.ts'

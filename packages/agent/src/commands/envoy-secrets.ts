@@ -4,7 +4,7 @@
  * Of them only `/config_dump` has the names, all roots, and what Envoy still waits for; `/certs` has the first root of each.
  */
 import { X509Certificate } from 'node:crypto'
-import { hideUserinfo, splitCertificates } from '@livery/core'
+import { hideUserinfo, splitCertificates } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { plainAddress } from '../schema/admin-address.ts'
 import { formatListenAddress, type ListenAddress, parseListenAddress } from '../schema/values.ts'

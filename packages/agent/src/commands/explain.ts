@@ -1,5 +1,5 @@
 /** `livery explain NAME`: the ledger of one name in plain words. */
-import { oneLine } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import type { Explanation } from '../admin/explain.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { describeLedger } from '../observe/ledger-text.ts'

@@ -1,5 +1,5 @@
 /** `livery streams`: who is connected to the sockets of the running agent, with which names and versions. */
-import { oneLine } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import type { SubscribedName } from '@livery/sds-server'
 import type { ListedCaller, ListedSocket, ListedStream, StreamList } from '../admin/stream-list.ts'
 import type { ConfigSources } from '../config/layers.ts'

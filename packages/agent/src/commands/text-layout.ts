@@ -1,5 +1,5 @@
 /** Lines for a terminal: columns, wrapped text, times, JSON. */
-import { oneLine } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import { formatAge } from '../observe/format-age.ts'
 
 /** Columns as wide as their widest cell, two spaces apart. Nothing in a cell breaks its line. */

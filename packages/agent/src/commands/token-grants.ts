@@ -2,7 +2,7 @@
 
 import { type BigIntStats, statSync } from 'node:fs'
 import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server'
-import { isSpiffeId, MIN_SECRET_LENGTH, type SpiffeId, stampOf } from '@livery/core'
+import { isSpiffeId, MIN_SECRET_LENGTH, type SpiffeId, stampOf } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { expandRange } from '../config/identities.ts'
 import { check } from '../schema/check.ts'

@@ -1,5 +1,6 @@
 /** `livery trust`: the root rotations of the running agent, and the changes that an operator can make. */
-import { oneLine, type RootStatus, type RotationStatus } from '@livery/core'
+import type { RootStatus, RotationStatus } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { formatAge } from '../observe/format-age.ts'

@@ -1,5 +1,5 @@
 /** Has the plugins check the section `ca`: only they know which of its values do not go together. */
-import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core'
+import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core/plugin'
 import { toWire } from '../plugin/wire-error.ts'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'

@@ -1,5 +1,5 @@
 /** The section `ca`: loads its plugins, whose options are the keys of the section. */
-import type { CAPlugin, CredentialPlugin, KeyType, PluginOption, PluginOptions } from '@livery/core'
+import type { CAPlugin, CredentialPlugin, KeyType, PluginOption, PluginOptions } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { isModule, loadCAPlugin, loadCredentialPlugin, type PluginPlace } from '../plugin/load-plugin.ts'
 import { readUser, removedKey, USER_KEY, USER_SCHEMA } from '../plugin/user-key.ts'

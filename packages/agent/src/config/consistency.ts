@@ -1,5 +1,6 @@
 /** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
-import { isFileName, MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core'
+import { isFileName } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core/plugin'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'

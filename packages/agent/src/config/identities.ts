@@ -1,6 +1,6 @@
 /** From the entries of `identities` to the list of identities, and the checks that no single value can fail. */
 
-import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
+import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'

@@ -1,5 +1,5 @@
 /** The SPIFFE ID of a pod by a template such as `spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}`. */
-import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core'
+import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 
 /** A part of the template: text as it is, or the value of a variable. */
 type Part = { readonly text: string } | { readonly variable: string; readonly read: Read }

@@ -1,5 +1,5 @@
 /** The effective configuration as YAML, each value with where it came from. */
-import { hideUserinfo } from '@livery/core'
+import { hideUserinfo } from '@livery/core/plugin'
 import { Document, isScalar, isSeq, isMap as isYamlMap } from 'yaml'
 import { formatOrigin } from '../schema/config-error.ts'
 import { type ConfigNode, formatPath, isList, isMap, type Path, type Tree } from '../schema/config-tree.ts'

@@ -1,5 +1,6 @@
 /** How long new roots settle under a configuration, and which pairs of settings can break traffic while roots change. */
-import { type CACapabilities, defaultSettleMs, hearingTime, LATEST_CHANGE, type SettleFacts } from '@livery/core'
+import { defaultSettleMs, hearingTime, LATEST_CHANGE, type SettleFacts } from '@livery/core'
+import type { CACapabilities } from '@livery/core/plugin'
 import { formatDuration } from '../schema/duration.ts'
 import type { CASection } from './ca-section.ts'
 import type { Settings } from './schema.ts'

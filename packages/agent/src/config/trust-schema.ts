@@ -1,5 +1,6 @@
 /** The keys of `trust`. */
-import { DEFAULT_OPTIONS as MANAGER, splitCertificates } from '@livery/core'
+import { DEFAULT_OPTIONS as MANAGER } from '@livery/core'
+import { splitCertificates } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { formatDuration } from '../schema/duration.ts'

@@ -6,11 +6,11 @@ import {
   CertificateSecret,
   type FailureCode,
   type IdentityEntry,
-  parseSpiffeId,
   plainKeyVault,
   type RootStatus,
   SealedKey,
 } from '@livery/core'
+import { parseSpiffeId } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { heldSource } from '../../test/admin-source.ts'
 import type { AgentSource, Rejection } from './facts.ts'

@@ -1,5 +1,6 @@
 /** The one judgement of what is wrong with the agent. Readiness, doctor, page, commands, log and metrics print it. */
-import type { IdentityEntry, SpiffeId } from '@livery/core'
+import type { IdentityEntry } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { resourceProblems, servingProblems } from './agent-problems.ts'
 import { clockDifference } from './ca-clock.ts'
 import type { AgentSource, Rejection } from './facts.ts'

@@ -1,5 +1,6 @@
 /** The facts about the running agent from which the diagnosis follows. */
-import type { BundleEntry, Clock, FileStore, RotationStatus, ScheduleStatus } from '@livery/core'
+import type { BundleEntry, FileStore, RotationStatus, ScheduleStatus } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 
 /** Where the agent is in its life. */
 export type Phase = 'starting' | 'serving' | 'draining'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
-import { parseSpiffeId } from '@livery/core'
+import { parseSpiffeId } from '@livery/core/plugin'
 import { FakeClock, makeIssuer } from '@livery/core/testing'
 import { checkAnswer } from './ca-check.ts'
 

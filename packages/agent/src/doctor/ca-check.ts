@@ -1,5 +1,6 @@
 /** Asks the CA for one certificate, as the agent would: whether it is there, takes the token, signs, and which time it has. */
 import { X509Certificate } from 'node:crypto'
+import { nodeCertificateVerifier } from '@livery/core'
 import {
   type CAClient,
   CAError,
@@ -7,9 +8,8 @@ import {
   derToPem,
   type IssuedCertificate,
   type KeyType,
-  nodeCertificateVerifier,
   scrub,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { createCAClient, describeCA } from '../ca/create-ca-client.ts'
 import { signableKeyType } from '../config/ca-section.ts'

@@ -1,5 +1,5 @@
 /** `livery doctor`: looks at everything that can keep the agent from serving, and says what to do about each. */
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { EXIT } from '../commands/exit-code.ts'
 import type { GlobalOptions, Terminal } from '../commands/terminal.ts'
 import { count, layOut, printableJson, wrap } from '../commands/text-layout.ts'

@@ -1,7 +1,7 @@
 /** The other files of the configuration: roots, the folder of the store, the token of the operator. */
 import { X509Certificate } from 'node:crypto'
 import { stat, statfs } from 'node:fs/promises'
-import { checkFolder, oneLine, readSmallFile, scrub, splitCertificates, systemErrorCode } from '@livery/core'
+import { checkFolder, oneLine, readSmallFile, scrub, splitCertificates, systemErrorCode } from '@livery/core/plugin'
 import { readToken } from '../admin/operator.ts'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'

@@ -2,7 +2,7 @@
 import { watch } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { systemErrorCode } from '@livery/core'
+import { systemErrorCode } from '@livery/core/plugin'
 import { descriptorShortage, readDescriptorLimit } from '@livery/sds-server'
 import { DEFAULT_LIMITS } from '@livery/sds-server/defaults'
 import type { ProblemList } from '../admin/routes.ts'

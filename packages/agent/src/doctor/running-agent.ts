@@ -1,5 +1,5 @@
 /** The running agent's own diagnosis, as findings of the doctor. */
-import { type CAErrorCode, scrub } from '@livery/core'
+import { type CAErrorCode, scrub } from '@livery/core/plugin'
 import type { ProblemList } from '../admin/routes.ts'
 import { problemsForm } from '../commands/admin-answers.ts'
 import { readAdmin } from '../commands/admin-client.ts'

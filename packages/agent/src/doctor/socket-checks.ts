@@ -2,7 +2,7 @@
 import { lstat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
-import { checkFolder, shareFolders, systemErrorCode, UntrustedPathError } from '@livery/core'
+import { checkFolder, shareFolders, systemErrorCode, UntrustedPathError } from '@livery/core/plugin'
 import { closedFolder, type SocketConfig } from '@livery/sds-server'
 import { DEFAULT_MODE } from '@livery/sds-server/defaults'
 import type { Config } from '../config/load.ts'

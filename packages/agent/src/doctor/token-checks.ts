@@ -1,6 +1,6 @@
 /** The files with tokens for the CA: whether they can be read, for whom the tokens are, and until when. Never a token. */
 import { stat } from 'node:fs/promises'
-import { MIN_SECRET_LENGTH, readSmallFile, scrub, systemErrorCode, UntrustedPathError } from '@livery/core'
+import { MIN_SECRET_LENGTH, readSmallFile, scrub, systemErrorCode, UntrustedPathError } from '@livery/core/plugin'
 import * as v from 'valibot'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'

@@ -1,5 +1,6 @@
 /** The module `files`: secrets that callers name by their files, and certificates in well-known folders. */
-import { type CAClient, FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern } from '@livery/core'
+import { FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern } from '@livery/core'
+import type { CAClient } from '@livery/core/plugin'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import type { Basis } from '../life/basis.ts'

@@ -1,6 +1,6 @@
 /** Puts the certificates in well-known folders before the CA, where such folders are. */
 import { existsSync, realpathSync } from 'node:fs'
-import type { CAClient } from '@livery/core'
+import type { CAClient } from '@livery/core/plugin'
 import type { Basis } from '../life/basis.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
 

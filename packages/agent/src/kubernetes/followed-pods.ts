@@ -1,6 +1,6 @@
 /** The pods of this node, from the API server to the identities that are held for them. */
 import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
-import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core'
+import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core/plugin'
 import { parseIdentityTemplate } from '../config/identity-template.ts'
 import type { KubernetesSetting } from '../config/kubernetes-schema.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'

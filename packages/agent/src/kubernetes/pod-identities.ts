@@ -1,5 +1,6 @@
 /** Holds the identities of the pods of this node, which come and go with them. */
-import { after, type Clock, type SecretManager, type SpiffeId } from '@livery/core'
+import type { SecretManager } from '@livery/core'
+import { after, type Clock, type SpiffeId } from '@livery/core/plugin'
 import type { SdsServer } from '@livery/sds-server'
 import type { NodePods } from './node-pods.ts'
 

@@ -1,5 +1,5 @@
 /** Which pods get an identity, and which one. */
-import type { SpiffeId } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { fillIdentityTemplate, type IdentityTemplate, type PodFacts } from '../config/identity-template.ts'
 import { type LabelSelector, matchesLabels } from '../config/label-selector.ts'
 

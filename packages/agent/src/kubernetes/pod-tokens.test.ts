@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
-import { CAError, type SpiffeId } from '@livery/core'
+import { CAError, type SpiffeId } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { type PodApiServer, type PodFault, type PodInit, podResource } from '../../test/pod-api-server.ts'
 import { watchPods } from '../../test/watched-pods.ts'

@@ -10,7 +10,7 @@ import {
   type WorkloadTokenRequest,
   type WorkloadTokens,
   withDeadline,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { Pod, PodTable } from './pod.ts'
 
 export interface PodTokensOptions {

@@ -1,6 +1,6 @@
 /** Keeps the table of pods as the API server describes it: lists, then watches, and lists again where a watch cannot continue. */
 import type { WatchEvent } from '@livery/ca-plugins/kubernetes-api'
-import { after, backoff, CAError, type Clock, sleep } from '@livery/core'
+import { after, backoff, CAError, type Clock, sleep } from '@livery/core/plugin'
 import { MAX_PODS, type NodePods } from './node-pods.ts'
 import { type PodPage, type PodsApi, UnusableListError } from './pods-api.ts'
 

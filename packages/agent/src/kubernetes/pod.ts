@@ -1,5 +1,6 @@
 /** A pod of this node, as far as its identity depends on it, and the table of them. */
-import type { Events, SpiffeId } from '@livery/core'
+import type { Events } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import type { PodFacts } from '../config/identity-template.ts'
 
 export interface Pod extends PodFacts {

@@ -1,6 +1,6 @@
 /** The two calls of the API server that say which pods are on a node: list in pages, and watch. */
 import { AnswerTooLarge, type ApiConnection, readWatchEvents, type WatchEvent } from '@livery/ca-plugins/kubernetes-api'
-import { type Clock, withDeadline } from '@livery/core'
+import { type Clock, withDeadline } from '@livery/core/plugin'
 
 /** A page of the list. */
 export interface PodPage {

@@ -1,5 +1,6 @@
 /** What there is before the first module: the process, the clock, log and metrics, keys. */
-import { type Clock, Events, type SecretReport, SystemClock, shareFolders } from '@livery/core'
+import { Events, type SecretReport } from '@livery/core'
+import { type Clock, SystemClock, shareFolders } from '@livery/core/plugin'
 import type { Config, LoadedConfig } from '../config/load.ts'
 import { EventLog } from '../observe/event-log.ts'
 import type { LogSink } from '../observe/logger.ts'

@@ -1,5 +1,5 @@
 /** Picks the key generator: the addon where it is built, WebCrypto where it is not, said aloud. */
-import type { KeyGenerator } from '@livery/core'
+import type { KeyGenerator } from '@livery/core/plugin'
 import { createKeyGenerator } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import { ConfigError } from '../schema/config-error.ts'

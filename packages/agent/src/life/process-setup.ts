@@ -1,5 +1,6 @@
 /** Prepares the process: no core files, a vault for keys, warnings of what it lacks. */
-import type { Clock, KeyVault } from '@livery/core'
+import type { KeyVault } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { createKeyVault, disableCoreDumps, nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Logger } from '../observe/logger.ts'
 

@@ -1,6 +1,6 @@
 /** Metrics of the calls to the CA, counted from the ledger: what each certificate counts becomes a metric when somebody reads it. */
 
-import { CA_ERROR_CODES } from '@livery/core'
+import { CA_ERROR_CODES } from '@livery/core/plugin'
 import { WITHDRAWN } from './event-words.ts'
 import type { LedgerEntry } from './ledger.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'

@@ -1,5 +1,5 @@
 /** How the counters of a plugin are named. */
-import { scrub } from '@livery/core'
+import { scrub } from '@livery/core/plugin'
 
 /** Throws a `TypeError` that says how. */
 export function checkCounterName(name: string): void {

@@ -1,5 +1,5 @@
 /** Writes events to the log: one line for each change of state. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { AgentEvent, EventKind } from './agent-event.ts'
 import { rowOf } from './event-table.ts'
 import { type Level, LogRate } from './log-rate.ts'

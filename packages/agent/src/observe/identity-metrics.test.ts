@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  CertificateSecret,
-  type IdentityEntry,
-  type IdentityState,
-  parseSpiffeId,
-  plainKeyVault,
-  SealedKey,
-  type SpiffeId,
-} from '@livery/core'
+import { CertificateSecret, type IdentityEntry, type IdentityState, plainKeyVault, SealedKey } from '@livery/core'
+import { parseSpiffeId, type SpiffeId } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { IdentityMetrics } from './identity-metrics.ts'
 import { Metrics } from './metrics.ts'

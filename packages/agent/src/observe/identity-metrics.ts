@@ -1,5 +1,6 @@
 /** Metrics of the certificates and roots that the agent holds. */
-import type { BundleEntry, Clock, RotationPhase, RotationStatus, ScheduleStatus } from '@livery/core'
+import type { BundleEntry, RotationPhase, RotationStatus, ScheduleStatus } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { IdentityList } from '../diagnosis/diagnosis.ts'
 import type { Moment } from '../diagnosis/identity-verdict.ts'
 import { IdentitySummary, type OwnSeries, summarize } from './identity-summary.ts'

@@ -1,12 +1,6 @@
 /** One pass over all identities for a scrape: counts by state and failure, remaining life, and the choice of those with series of their own. */
-import {
-  FAILURE_CODES,
-  type FailureCode,
-  IDENTITY_STATES,
-  type IdentityEntry,
-  type IdentityState,
-  type SpiffeId,
-} from '@livery/core'
+import { FAILURE_CODES, type FailureCode, IDENTITY_STATES, type IdentityEntry, type IdentityState } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { type IdentityList, lookAtAll } from '../diagnosis/diagnosis.ts'
 import { failureCause, isAbsence, judge, lifeLeft, type Moment } from '../diagnosis/identity-verdict.ts'
 import { Lowest } from '../diagnosis/lowest.ts'

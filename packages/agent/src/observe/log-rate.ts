@@ -1,5 +1,5 @@
 /** Keeps a flood of lines of one kind out of the log, and reports how many were left out. */
-import { after, type Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 
 /** Lines of one kind and level in one window before the rest is only counted. */
 const LINES_PER_WINDOW = 50

@@ -1,7 +1,7 @@
 /** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
 import { once } from 'node:events'
 import { constants, fstatSync, openSync } from 'node:fs'
-import { scrub } from '@livery/core'
+import { scrub } from '@livery/core/plugin'
 import { type Logger as PinoLogger, pino } from 'pino'
 import sonicBoom from 'sonic-boom'
 import { everyScope, type LogLevel, type LogLevels } from '../schema/log-level.ts'

@@ -1,5 +1,5 @@
 /** Counters of CA plugins, made when a plugin asks for them. */
-import { type PluginMetrics, scrub } from '@livery/core'
+import { type PluginMetrics, scrub } from '@livery/core/plugin'
 import { checkCounterName } from './counter-name.ts'
 import { Counter, type Registry } from './prometheus.ts'
 

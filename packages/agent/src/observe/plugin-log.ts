@@ -1,5 +1,5 @@
 /** The log that a plugin gets: its lines carry its name, and no secret. */
-import { type PluginLog, scrub } from '@livery/core'
+import { type PluginLog, scrub } from '@livery/core/plugin'
 import type { Logger } from './logger.ts'
 
 export function pluginLog(logger: Logger, plugin: string): PluginLog {

@@ -1,5 +1,5 @@
 /** Log lines for people: the time, the level, and a sentence. */
-import { oneLine } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import { prettyFactory } from 'pino-pretty'
 
 /** Makes such a line of one in JSON. */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CertificateSecret, type IdentityEntry, parseSpiffeId, plainKeyVault, SealedKey } from '@livery/core'
+import { CertificateSecret, type IdentityEntry, plainKeyVault, SealedKey } from '@livery/core'
+import { parseSpiffeId } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { heldSource } from '../../test/admin-source.ts'
 import type { AgentSource, PodsStatus } from '../diagnosis/facts.ts'

@@ -1,14 +1,6 @@
 /** Keeps the certificate, key and roots of one identity in a directory, for programs that read files. */
-import {
-  after,
-  backoff,
-  type Clock,
-  type SecretManager,
-  type Semaphore,
-  type SpiffeId,
-  scrub,
-  type WatchedFiles,
-} from '@livery/core'
+import type { SecretManager, WatchedFiles } from '@livery/core'
+import { after, backoff, type Clock, type Semaphore, type SpiffeId, scrub } from '@livery/core/plugin'
 import type { OutputSetting } from '../config/output-schema.ts'
 import type { Logger } from '../observe/logger.ts'
 import { reloadProgram } from './program-reload.ts'

@@ -1,6 +1,7 @@
 /** The directories to which certificates are written, one per identity that the configuration gives one. */
 import { isDeepStrictEqual } from 'node:util'
-import { Semaphore, WatchedFiles } from '@livery/core'
+import { WatchedFiles } from '@livery/core'
+import { Semaphore } from '@livery/core/plugin'
 import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { OutputSetting } from '../config/output-schema.ts'
 import { IdentityOutput, type OutputsParts } from './identity-output.ts'

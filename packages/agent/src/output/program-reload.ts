@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fstatSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { type Clock, readSmallFile, scrub, systemErrorCode, withDeadline } from '@livery/core'
+import { type Clock, readSmallFile, scrub, systemErrorCode, withDeadline } from '@livery/core/plugin'
 import type { ReloadSetting } from '../config/output-schema.ts'
 
 /** A command that takes longer is killed. */

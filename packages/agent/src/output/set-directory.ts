@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { readlinkSync } from 'node:fs'
 import { mkdir, open, readdir, readlink, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { checkFolder, makeFolder, readSmallFile, systemErrorCode } from '@livery/core'
+import { checkFolder, makeFolder, readSmallFile, systemErrorCode } from '@livery/core/plugin'
 
 /** The link that is replaced. */
 const DATA = '..data'

@@ -1,5 +1,6 @@
 /** The events of the page: to each listener the newest state, as fast as it reads. Nothing is done while nobody listens. */
-import { after, type IdentityEntry, Semaphore, sleep } from '@livery/core'
+import type { IdentityEntry } from '@livery/core'
+import { after, Semaphore, sleep } from '@livery/core/plugin'
 import type { AdminSource } from '../admin/admin-source.ts'
 import type { FeedClient } from '../admin/answer.ts'
 import { momentOf } from '../diagnosis/diagnosis.ts'

@@ -1,7 +1,7 @@
 /** The files of the page, as they were built. */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { systemErrorCode } from '@livery/core'
+import { systemErrorCode } from '@livery/core/plugin'
 
 /** Beside `src` and `dist`. */
 const BUILT = new URL('../../page-dist/', import.meta.url)

@@ -1,5 +1,6 @@
 /** The roots of the page, with the phase of their rotation. */
-import { oneLine, type RotationStatus } from '@livery/core'
+import type { RotationStatus } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
 import type { AdminSource } from '../admin/admin-source.ts'
 import type { PageRoot, PageRoots } from './state.ts'
 

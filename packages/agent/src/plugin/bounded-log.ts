@@ -1,5 +1,5 @@
 /** The share that the agent takes of a plugin's lines, over all its lives: each costs a scrub, between two answers to callers. */
-import type { Clock, PluginLog } from '@livery/core'
+import type { Clock, PluginLog } from '@livery/core/plugin'
 import { LogRate } from '../observe/log-rate.ts'
 import { clip } from './wire-error.ts'
 

@@ -1,5 +1,5 @@
 /** The plugins that come with the agent, by their names in the configuration. Only the one that is used is loaded. */
-import type { CAPlugin, CredentialPlugin } from '@livery/core'
+import type { CAPlugin, CredentialPlugin } from '@livery/core/plugin'
 
 export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readonly plugin: CAPlugin }>>> = {
   citadel: () => import('@livery/ca-plugins/citadel'),

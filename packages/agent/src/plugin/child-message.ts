@@ -1,5 +1,5 @@
 /** The messages that a plugin's process is allowed to send to the agent. It is not trusted: nothing else reaches the agent's methods. */
-import { CA_ERROR_CODES } from '@livery/core'
+import { CA_ERROR_CODES } from '@livery/core/plugin'
 import * as v from 'valibot'
 import type { AgentMethods } from './messages.ts'
 import { MAX_FIELD, MAX_TEXT } from './wire-error.ts'

@@ -16,7 +16,7 @@ import {
   type PluginOptions,
   SystemClock,
   type TlsMaterial,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { checkCounterName } from '../observe/counter-name.ts'
 import { LogRate } from '../observe/log-rate.ts'
 import type { AgentMethods, PluginMethods, Start, WireRequest, WireTls } from './messages.ts'

@@ -5,7 +5,7 @@ import {
   type CredentialSource,
   type PluginOptions,
   SystemClock,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { logTo } from './host-ca.ts'
 import type { AgentMethods, PluginMethods } from './messages.ts'
 import type { Peer } from './two-way-calls.ts'

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
-import { CAError, type SpiffeId } from '@livery/core'
+import { CAError, type SpiffeId } from '@livery/core/plugin'
 import { setUp } from '../../test/isolated-bench.ts'
 
 const GOOD: SpiffeId = 'spiffe://cluster.local/good'

@@ -12,7 +12,7 @@ import {
   rememberToken,
   scrub,
   type TlsMaterial,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { type AgentMethods, ownBytes, type PluginModule, type WireRequest, type WireTls } from './messages.ts'
 import { PluginSupervisor } from './plugin-supervisor.ts'
 import { clip, fromWire, toWire, type WireError } from './wire-error.ts'

@@ -5,7 +5,7 @@ import {
   type CredentialContext,
   type CredentialRequest,
   type CredentialSource,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { PluginModule } from './messages.ts'
 import { PluginSupervisor } from './plugin-supervisor.ts'
 

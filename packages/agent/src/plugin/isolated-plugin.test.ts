@@ -4,8 +4,13 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { pluginContext } from '@livery/ca-plugins/testing'
-import { type ConfigOf, type CredentialSource, type PluginOptions, SystemClock } from '@livery/core'
-import { AGENT_OPTION_NAMES } from '@livery/core/plugin'
+import {
+  AGENT_OPTION_NAMES,
+  type ConfigOf,
+  type CredentialSource,
+  type PluginOptions,
+  SystemClock,
+} from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { type PluginModuleOptions, writePluginModule } from '../../test/plugin-module.ts'
 import { type LoadedConfig, loadConfig } from '../config/load.ts'

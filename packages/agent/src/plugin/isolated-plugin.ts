@@ -9,7 +9,7 @@ import {
   SystemClock,
   scrub,
   withDeadline,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { isTreeObject, type Tree, type TreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { createIsolatedCAClient } from './isolated-ca-client.ts'

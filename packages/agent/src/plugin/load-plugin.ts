@@ -1,6 +1,7 @@
 /** From what the configuration names to a plugin: one that is built in, or a module. */
-import { type CAPlugin, type CredentialPlugin, hideUserinfo } from '@livery/core'
+
 import type { PluginKind } from '@livery/core/plugin'
+import { type CAPlugin, type CredentialPlugin, hideUserinfo } from '@livery/core/plugin'
 import type { Tree, TreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { kindOf, nearest } from '../schema/schema-parts.ts'

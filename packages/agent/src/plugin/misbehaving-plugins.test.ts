@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import type { CAClient, SpiffeId } from '@livery/core'
+import type { CAClient, SpiffeId } from '@livery/core/plugin'
 import { type Bench, setUp } from '../../test/isolated-bench.ts'
 
 const GOOD: SpiffeId = 'spiffe://cluster.local/good'

@@ -1,5 +1,5 @@
 /** Keeps the process of a plugin alive: starts it again when it has ended or hangs, later each time. */
-import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core'
+import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core/plugin'
 import { BoundedLog } from './bounded-log.ts'
 import type { AgentMethods, PluginMethods, PluginModule, Start } from './messages.ts'
 import { PluginProcess } from './plugin-process.ts'

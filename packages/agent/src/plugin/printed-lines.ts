@@ -1,6 +1,6 @@
 /** The lines that a plugin prints: standard output belongs to the results of commands, so it goes to the log, line by line. */
 import type { Readable } from 'node:stream'
-import type { PluginLog } from '@livery/core'
+import type { PluginLog } from '@livery/core/plugin'
 import { MAX_TEXT } from './wire-error.ts'
 
 /** Logs the beginning of each line (20,000 characters, which wait for its end too), without the lines of PEM blocks: one of them alone would not be known as a part of a key. */

@@ -1,7 +1,7 @@
 /** The main module of a plugin's process: it loads the module, and answers the agent for it, while the agent lives. */
 import { Socket } from 'node:net'
-import { CAError } from '@livery/core'
 import type { PluginKind } from '@livery/core/plugin'
+import { CAError } from '@livery/core/plugin'
 import { loadModule } from './load-module.ts'
 import { decodeFrame, encodeFrame, MAX_AGENT_FRAME, MAX_CHILD_FRAME, readFrames } from './process-frames.ts'
 import type { Resolved } from './resolve-module.ts'

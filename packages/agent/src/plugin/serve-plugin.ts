@@ -1,7 +1,6 @@
 /** Runs in a plugin's process: answers the agent for the module. */
 
-import type { CAPlugin, ConfigOf, CredentialPlugin, PluginOptions } from '@livery/core'
-import type { PluginKind } from '@livery/core/plugin'
+import type { CAPlugin, ConfigOf, CredentialPlugin, PluginKind, PluginOptions } from '@livery/core/plugin'
 import { faultText } from '../schema/fault.ts'
 import { hostCA } from './host-ca.ts'
 import { hostCredentials } from './host-credentials.ts'

@@ -1,6 +1,6 @@
 /** `user`: the user whose rights the process of a plugin from a module has. */
 import { readFileSync } from 'node:fs'
-import type { PluginOptions } from '@livery/core'
+import type { PluginOptions } from '@livery/core/plugin'
 import { check } from '../schema/check.ts'
 import type { Problem } from '../schema/config-error.ts'
 import { isMap, type Location, plainMap, type Tree } from '../schema/config-tree.ts'

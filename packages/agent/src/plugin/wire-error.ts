@@ -1,6 +1,6 @@
 /** Errors as they cross between processes: JSON would lose their class and code. */
 import { types } from 'node:util'
-import { CA_ERROR_CODES, CAError, type CAErrorCode, OptionError } from '@livery/core'
+import { CA_ERROR_CODES, CAError, type CAErrorCode, OptionError } from '@livery/core/plugin'
 
 export interface WireError {
   readonly name: string

@@ -1,5 +1,6 @@
 /** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
-import { after, type SecretManager, untilAborted, WatchedFiles } from '@livery/core'
+import { type SecretManager, WatchedFiles } from '@livery/core'
+import { after, untilAborted } from '@livery/core/plugin'
 import { changedKeys, withoutLive } from '../config/changed-keys.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { settingsSchema } from '../config/schema.ts'

@@ -1,5 +1,5 @@
 /** Holds values against a schema, and reports each fault at the place where the value is written. */
-import { hideUserinfo } from '@livery/core'
+import { hideUserinfo } from '@livery/core/plugin'
 import * as v from 'valibot'
 import type { Problem } from './config-error.ts'
 import { type ConfigNode, isList, isMap, type Location, type Path, plain } from './config-tree.ts'

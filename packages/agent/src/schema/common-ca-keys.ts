@@ -1,5 +1,5 @@
 /** The keys of the section `ca` that are the agent's, whatever the plugin. */
-import type { PluginNeed, PluginOptions } from '@livery/core'
+import type { PluginNeed, PluginOptions } from '@livery/core/plugin'
 import { rootCert } from './values.ts'
 
 export const TLS_KEYS = {

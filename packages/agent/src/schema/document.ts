@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs'
-import { checkFile, systemErrorCode, UntrustedPathError } from '@livery/core'
+import { checkFile, systemErrorCode, UntrustedPathError } from '@livery/core/plugin'
 import { type Alias, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument, visit } from 'yaml'
 import { ConfigError, type Origin, type Problem } from './config-error.ts'
 import { type ConfigNode, childPath } from './config-tree.ts'

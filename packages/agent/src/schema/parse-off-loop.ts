@@ -3,7 +3,7 @@
 import { once } from 'node:events'
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { systemErrorCode } from '@livery/core'
+import { systemErrorCode } from '@livery/core/plugin'
 import { ConfigError, type Problem } from './config-error.ts'
 import type { ConfigNode } from './config-tree.ts'
 

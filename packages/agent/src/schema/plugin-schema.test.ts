@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { PluginOptions } from '@livery/core'
+import type { PluginOptions } from '@livery/core/plugin'
 import { check, checkNode } from './check.ts'
 import { complete } from './complete.ts'
 import { UNWRITTEN } from './config-error.ts'

@@ -1,5 +1,5 @@
 /** Reads the table of a plugin's options as the configuration needs it: entries of keys, and which values are secret. */
-import type { PluginOption, PluginOptions } from '@livery/core'
+import type { PluginOption, PluginOptions } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { type ConfigNode, isList, isMap } from './config-tree.ts'
 import { Fault, faultFrom } from './fault.ts'

@@ -2,18 +2,15 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
+import { isFileName, parseFileName, parseFilePattern, spiffePatternProblem } from '@livery/core'
 import {
-  isFileName,
   isSpiffeId,
   KEY_TYPES,
   type KeyType,
-  parseFileName,
-  parseFilePattern,
   type SpiffeId,
   spiffeIdProblem,
-  spiffePatternProblem,
   trustDomainProblem,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { parseDuration } from './duration.ts'
 import { Fault } from './fault.ts'
 import { DEFAULT_LEVEL, everyScope, LOG_LEVELS, type LogLevels, parseLogLevels } from './log-level.ts'

@@ -1,6 +1,7 @@
 /** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
 import { isDeepStrictEqual } from 'node:util'
-import type { Events, SpiffeId } from '@livery/core'
+import type { Events } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import type { AccessConfig, SdsServer, SocketConfig } from '@livery/sds-server'
 import { changedKeys } from '../config/changed-keys.ts'
 import type { Config } from '../config/load.ts'

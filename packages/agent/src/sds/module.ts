@@ -1,5 +1,6 @@
 /** The module `sds`: the sockets, the callers on them, and their changes at a reload. */
-import { Events, type SecretManager, untilAborted } from '@livery/core'
+import { Events, type SecretManager } from '@livery/core'
+import { untilAborted } from '@livery/core/plugin'
 import { acceptWaiting, readPeerCredentials } from '@livery/native-keygen'
 import {
   type CallerDirectory,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { SpiffeId } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { type HeldIdentities, IdentityUnion } from './identity-union.ts'
 
 const WEB = 'spiffe://cluster.local/web'

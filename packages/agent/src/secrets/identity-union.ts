@@ -1,5 +1,6 @@
 /** Holds each identity that at least one source names: those of the configuration's list, and those of pods. */
-import type { SecretManager, SpiffeId } from '@livery/core'
+import type { SecretManager } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 
 export interface HeldIdentity {

@@ -1,5 +1,5 @@
 /** Gives memory back after many certificates came at once: V8 itself waits until it needs the room, which may be hours. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 
 /** Some 15 MB of garbage. */
 const STORM = 1_000

@@ -1,5 +1,5 @@
 /** What a handover does to the agent that hands over: it releases, drains and leaves, or takes all back. */
-import { sleep } from '@livery/core'
+import { sleep } from '@livery/core/plugin'
 import type { Basis } from '../life/basis.ts'
 import type { Logger } from '../observe/logger.ts'
 

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createInterface, type Interface } from 'node:readline'
-import { MAX_SOCKET_PATH_BYTES, systemErrorCode, untilAborted } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES, systemErrorCode, untilAborted } from '@livery/core/plugin'
 import { ownerSocket, parseAnswer, type Step } from './handover-steps.ts'
 
 /** How long one step may take, milliseconds: the owner waits for its disk for 3 s at most. */

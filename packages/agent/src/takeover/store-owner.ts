@@ -1,7 +1,7 @@
 /** The agent that owns a store: it says so on a socket in the store's directory, and hands over to a successor that asks there. */
 import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
-import { after, type Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 import { asSocket, SdsServerError, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
 import type { AgentHandover } from './agent-handover.ts'

@@ -1,7 +1,8 @@
 /** The bundle of another trust domain, from its endpoint: the profile https_web of SPIFFE Federation (section 5.2.1). */
 
 import type { JsonAnswer, JsonRequest } from '@livery/ca-plugins/support'
-import { after, backoff, type Clock, type RootListener, type RootSource, readSpiffeBundle, scrub } from '@livery/core'
+import { type RootListener, type RootSource, readSpiffeBundle } from '@livery/core'
+import { after, backoff, type Clock, scrub } from '@livery/core/plugin'
 
 interface BundleEndpointOptions {
   readonly trustDomain: string

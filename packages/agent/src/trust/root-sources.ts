@@ -1,5 +1,6 @@
 /** The sources of what the configuration lists under `trust`: anchors, the roots of other trust domains, revocation lists. */
-import { type Clock, type RootSource, splitCertificates, TrustFile, WatchedFiles } from '@livery/core'
+import { type RootSource, TrustFile, WatchedFiles } from '@livery/core'
+import { type Clock, splitCertificates } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 import type { Federated } from '../config/trust-schema.ts'
 import type { Logger } from '../observe/logger.ts'

@@ -1,5 +1,6 @@
 /** The files of `trust` that cannot be used now, for `livery check-config`: a running agent reads them when they can be. */
-import { SystemClock, TrustFile, WatchedFiles } from '@livery/core'
+import { TrustFile, WatchedFiles } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 import { isPem } from '../schema/values.ts'
 

@@ -1,5 +1,5 @@
 /** The errors of the plugins, which all read "Cannot <action>: <reason>. <remedy>." */
-import { CAError, type CAErrorCode } from '@livery/core'
+import { CAError, type CAErrorCode } from '@livery/core/plugin'
 
 export interface Failure {
   /** After "Cannot": `get a certificate for … from …`. */

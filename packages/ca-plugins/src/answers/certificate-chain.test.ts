@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { isCAError } from '../../test/citadel-setup.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import { workloadRequest } from '../testing/workload-request.ts'

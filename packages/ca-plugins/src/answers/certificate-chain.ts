@@ -1,6 +1,6 @@
 /** Reads the certificates in a CA's answer: which of them are the chain, and which the roots. */
 import { X509Certificate } from 'node:crypto'
-import { type CAError, MAX_ROOTS, splitCertificates } from '@livery/core'
+import { type CAError, MAX_ROOTS, splitCertificates } from '@livery/core/plugin'
 import { caError } from './ca-error.ts'
 
 /** Well under what Envoy would take: it accepts chains of any length. */

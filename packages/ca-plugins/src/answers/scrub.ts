@@ -1,5 +1,5 @@
 /** Texts of others, as the messages of the plugins quote them. */
-import { scrub as scrubText } from '@livery/core'
+import { scrub as scrubText } from '@livery/core/plugin'
 import { withoutNodeHint } from './certificate-failure.ts'
 
 const MAX_TEXT = 300

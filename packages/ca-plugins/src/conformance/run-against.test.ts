@@ -1,7 +1,7 @@
 /** The run against a live CA: its report on a good client and on a bad one, and how it is aborted. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core'
+import type { CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core/plugin'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../test/reference-plugin.ts'
 import { FakeCA } from './kit/fake-ca.ts'
 import { createKitContext, type KitContext } from './kit/kit-context.ts'

@@ -1,6 +1,6 @@
 /** The cases that need no switches, run at a live CA; their outcome is data, for a report. */
 import { inspect } from 'node:util'
-import { type CACapabilities, type CAClient, type KeyType, type SpiffeId, SystemClock } from '@livery/core'
+import { type CACapabilities, type CAClient, type KeyType, type SpiffeId, SystemClock } from '@livery/core/plugin'
 import { LIVE_CASES } from './cases/every-case.ts'
 import type { ConformanceGroup, LiveCase, Subject } from './kit/conformance-case.ts'
 import { close } from './kit/in-time.ts'

@@ -1,7 +1,7 @@
 /** The suite, on a plugin that does all that the contract knows; and what it says of options that it cannot use. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { CACapabilities } from '@livery/core'
+import type { CACapabilities } from '@livery/core/plugin'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../test/reference-plugin.ts'
 import { CA_SWITCHES } from './kit/fake-ca-fault.ts'
 import { type SuiteOptions, suite } from './suite.ts'

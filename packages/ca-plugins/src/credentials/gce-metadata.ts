@@ -11,7 +11,7 @@ import {
   type CredentialSource,
   defineCredentialPlugin,
   type PluginOptions,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { badAnswer } from '../answers/certificate-chain.ts'
 import { scrub } from '../answers/scrub.ts'

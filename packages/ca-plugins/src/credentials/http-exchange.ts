@@ -1,5 +1,5 @@
 /** One HTTP request for a token, on a separate connection, with the bounds of {@link HttpsJson}. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import type { HttpRequest } from '../transport/http-pool.ts'
 import { HttpsJson, type JsonAnswer } from '../transport/https-json.ts'

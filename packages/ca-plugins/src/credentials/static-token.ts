@@ -6,7 +6,7 @@ import {
   type CredentialSource,
   defineCredentialPlugin,
   MIN_SECRET_LENGTH,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { unexpired } from './token-expiry.ts'
 import { readTokenFile } from './token-file.ts'
 

@@ -14,7 +14,7 @@ import {
   OptionError,
   type PluginOptions,
   sleep,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { scrub } from '../answers/scrub.ts'
 import { isLoopback, userinfoProblem } from '../transport/host-port.ts'

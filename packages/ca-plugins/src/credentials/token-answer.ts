@@ -1,5 +1,5 @@
 /** The JSON answer of a server that issues access tokens (RFC 6749, section 5.1). */
-import type { Credential } from '@livery/core'
+import type { Credential } from '@livery/core/plugin'
 import { badAnswer } from '../answers/certificate-chain.ts'
 import type { JsonAnswer } from '../transport/https-json.ts'
 import { expiryOf } from './token-expiry.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Credential } from '@livery/core'
+import type { Credential } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { pluginContext, warningsOf } from '../testing/plugin-context.ts'
 import { TokenCache } from './token-cache.ts'

@@ -6,7 +6,7 @@ import {
   type PluginLog,
   rememberToken,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 
 interface TokenCacheOptions {

@@ -1,5 +1,5 @@
 /** When a token ends, seen before it is sent: a CA only says that it is bad. */
-import type { Clock, Credential } from '@livery/core'
+import type { Clock, Credential } from '@livery/core/plugin'
 import { decodeJwt } from 'jose/jwt/decode'
 import { caError } from '../answers/ca-error.ts'
 

@@ -10,7 +10,7 @@ import {
   readSmallFile,
   rememberToken,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
 import { SharedRead } from './shared-read.ts'

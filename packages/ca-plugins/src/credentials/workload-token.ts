@@ -8,7 +8,7 @@ import {
   defineCredentialPlugin,
   type PluginOptions,
   type WorkloadTokens,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { readTokenFile } from './token-file.ts'
 

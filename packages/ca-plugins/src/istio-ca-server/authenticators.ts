@@ -1,6 +1,6 @@
 /** How the CA server finds out who calls: tokens that are listed, and certificates that its own CA has issued. */
 import { createHash } from 'node:crypto'
-import { parseSpiffeId, type SpiffeId } from '@livery/core'
+import { parseSpiffeId, type SpiffeId } from '@livery/core/plugin'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 
 /** The credentials that a call brought along. */

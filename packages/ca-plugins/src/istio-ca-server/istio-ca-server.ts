@@ -3,7 +3,7 @@
  * https://github.com/istio/api/blob/master/security/v1alpha1/ca.proto
  */
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
-import { CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
+import { CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
 import type { IstioCertificateRequest, IstioCertificateResponse } from '../gen/istio/v1/auth/ca.ts'

@@ -1,6 +1,6 @@
 /** The CA server's own TLS certificate, issued by the CA behind it and renewed before it expires. */
 import { ServerCredentials } from '@grpc/grpc-js'
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 import type { ServerNames } from '../plugins/embedded/server-names.ts'

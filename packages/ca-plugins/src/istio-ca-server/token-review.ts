@@ -1,6 +1,6 @@
 /** Callers by Kubernetes service account tokens that the API server reviews: bound tokens end with their pod. */
 import { createHash } from 'node:crypto'
-import { CAError, type Clock, isSpiffeId, type SpiffeId, scrub, withDeadline } from '@livery/core'
+import { CAError, type Clock, isSpiffeId, type SpiffeId, scrub, withDeadline } from '@livery/core/plugin'
 import { expiryOf } from '../credentials/token-expiry.ts'
 import type { ApiConnection } from '../kubernetes-api/api-connection.ts'
 import { type Authenticator, type Caller, type CurrentGrants, caller } from './authenticators.ts'

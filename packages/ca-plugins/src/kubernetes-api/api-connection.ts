@@ -7,7 +7,7 @@ import {
   type CredentialSource,
   rememberToken,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { hasMoreValues, jsonObject, MAX_VALUES } from '../answers/json-object.ts'
 import { readTokenFile } from '../credentials/token-file.ts'
 import { MAX_PIECES, readBounded } from '../transport/bounded-body.ts'

@@ -1,6 +1,6 @@
 /** Failures between a client and the API server, as a {@link CAError} that says what to do and contains no secret. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { CAError, type CAErrorCode } from '@livery/core'
+import { CAError, type CAErrorCode } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
 import { scrub } from '../answers/scrub.ts'

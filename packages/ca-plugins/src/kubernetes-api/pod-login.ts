@@ -1,6 +1,6 @@
 /** The service account of a pod: https://kubernetes.io/docs/tasks/run-application/access-api-from-pod/ */
 import { isIPv6 } from 'node:net'
-import { ChangingFile } from '@livery/core'
+import { ChangingFile } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { reasonOf } from '../answers/reason-of.ts'
 import { HttpPool, tlsAgent } from '../transport/http-pool.ts'

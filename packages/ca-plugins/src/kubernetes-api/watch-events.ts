@@ -1,6 +1,6 @@
 /** The events of a watch: one JSON object per line, https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes */
 import { setImmediate } from 'node:timers/promises'
-import type { CAError } from '@livery/core'
+import type { CAError } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { MAX_PIECES } from '../transport/bounded-body.ts'
 

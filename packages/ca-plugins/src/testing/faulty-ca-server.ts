@@ -1,7 +1,7 @@
 /** A CA server for tests: real TLS, real gRPC, real certificates, and whatever fault a test asks for. */
 import 'reflect-metadata'
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData, status } from '@grpc/grpc-js'
-import { isSpiffeId, pemToDer, type SpiffeId, SystemClock } from '@livery/core'
+import { isSpiffeId, pemToDer, type SpiffeId, SystemClock } from '@livery/core/plugin'
 import * as x509 from '@peculiar/x509'
 import type { IstioCertificateRequest } from '../gen/istio/v1/auth/ca.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'

@@ -1,5 +1,5 @@
 /** The context that the agent gives a plugin, for tests: it keeps the lines and counts instead of showing them. */
-import type { CAContext, PluginLog } from '@livery/core'
+import type { CAContext, PluginLog } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 
 /** A context and what was said and counted through it. */

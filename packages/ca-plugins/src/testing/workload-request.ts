@@ -1,7 +1,7 @@
 /** A workload's request as the SecretManager would make it, for tests of CA plugins and servers. */
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
-import { type CertificateRequest, derToPem, isSpiffeId, type SpiffeId } from '@livery/core'
+import { type CertificateRequest, derToPem, isSpiffeId, type SpiffeId } from '@livery/core/plugin'
 import * as x509 from '@peculiar/x509'
 
 export interface WorkloadRequest extends CertificateRequest {

@@ -1,5 +1,5 @@
 /** How a client ends: its open calls reject, and so does every later one. */
-import { abortWith, CAError } from '@livery/core'
+import { abortWith, CAError } from '@livery/core/plugin'
 
 /** One call, until it is disposed. */
 interface OpenCall extends Disposable {

@@ -1,6 +1,6 @@
 /** How long an attempt to connect may take: TCP alone tries for two minutes. */
 import { isIP, type Socket } from 'node:net'
-import { after, type Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 
 /** The shortest that gRPC gives a connection, with its name and TLS: https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md */
 export const DIAL_MS = 20_000

@@ -10,7 +10,7 @@ import {
   splitCertificates,
   systemErrorCode,
   type TlsMaterial,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 
 export interface ConnectionTlsOptions {

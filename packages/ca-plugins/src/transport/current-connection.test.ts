@@ -1,7 +1,7 @@
 /** Which connection a call gets, and when each is closed. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { TlsMaterial } from '@livery/core'
+import type { TlsMaterial } from '@livery/core/plugin'
 import { CurrentConnection } from './current-connection.ts'
 
 class Recorded {

@@ -1,5 +1,5 @@
 /** The one open connection to a service, made again when the files behind it have changed. */
-import { type TlsMaterial, untilAborted } from '@livery/core'
+import { type TlsMaterial, untilAborted } from '@livery/core/plugin'
 
 export interface Connection {
   /** Whether the next call should connect again. Default: `false`. */

@@ -1,6 +1,6 @@
 /** Where a channel leads, and the calls that it carries. */
 import type { Metadata } from '@grpc/grpc-js'
-import type { Clock, TlsMaterial } from '@livery/core'
+import type { Clock, TlsMaterial } from '@livery/core/plugin'
 
 export interface ChannelCall {
   /** `/package.Service/Method`. */

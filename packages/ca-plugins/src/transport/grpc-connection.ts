@@ -1,6 +1,6 @@
 /** One gRPC connection to a CA, and unary calls on it. */
 import { status } from '@grpc/grpc-js'
-import { after, type TlsMaterial } from '@livery/core'
+import { after, type TlsMaterial } from '@livery/core/plugin'
 import type { Connection } from './current-connection.ts'
 import type { ChannelCall, ChannelOptions } from './grpc-channel.ts'
 import { isStatus } from './grpc-status.ts'

@@ -1,6 +1,6 @@
 /** Turns the gRPC status of a failed call into a {@link CAError} that says what to do and carries no secret. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { CAError, type CAErrorCode } from '@livery/core'
+import { CAError, type CAErrorCode } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { scrub } from '../answers/scrub.ts'
 import { retryDelayOf } from './retry-info.ts'

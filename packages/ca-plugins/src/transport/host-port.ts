@@ -1,5 +1,5 @@
 /** `host:port`, as addresses are written in the configuration. */
-import { hideUserinfo } from '@livery/core'
+import { hideUserinfo } from '@livery/core/plugin'
 
 export interface HostPort {
   /** An IPv6 address without its brackets. */

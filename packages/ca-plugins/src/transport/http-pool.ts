@@ -1,7 +1,7 @@
 /** Keep-alive connections to one HTTP server, all made with the same TLS material. */
 import type { Agent as HttpAgent, IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
-import type { TlsMaterial } from '@livery/core'
+import type { TlsMaterial } from '@livery/core/plugin'
 import type { Connection } from './current-connection.ts'
 import { boundInterimAnswers } from './interim-answers.ts'
 

@@ -1,6 +1,6 @@
 /** The HTTP proxy that the environment names for a CA, and a tunnel through it: https://www.rfc-editor.org/rfc/rfc9110#section-9.3.6 */
 import { BlockList, isIP, type Socket } from 'node:net'
-import { hideUserinfo } from '@livery/core'
+import { hideUserinfo } from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 import { formatHostPort, type HostPort, isLoopback } from './host-port.ts'
 import { boundInterimAnswers } from './interim-answers.ts'

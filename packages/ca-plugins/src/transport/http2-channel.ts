@@ -1,7 +1,7 @@
 /** Unary calls over one HTTP/2 session, which is dialled when a call needs it and again after it was lost. */
 import { constants } from 'node:http2'
 import { status } from '@grpc/grpc-js'
-import { after, type Clock, sleep, untilAborted } from '@livery/core'
+import { after, type Clock, sleep, untilAborted } from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 import { type ChannelCall, type ChannelOptions, type Keepalive, MAX_ANSWER_BYTES } from './grpc-channel.ts'
 import { serviceError } from './grpc-status.ts'

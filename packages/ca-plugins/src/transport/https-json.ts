@@ -1,6 +1,6 @@
 /** JSON over HTTPS to a CA: kept connections, bounds on time and size, no redirects, and errors without secrets. */
 import type { IncomingHttpHeaders } from 'node:http'
-import { type CAContext, type CAError, type CertificateRequest, type Clock, withDeadline } from '@livery/core'
+import { type CAContext, type CAError, type CertificateRequest, type Clock, withDeadline } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
 import { certificateRemedy } from '../answers/certificate-failure.ts'
 import { jsonObject } from '../answers/json-object.ts'

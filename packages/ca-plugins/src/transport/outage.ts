@@ -1,5 +1,5 @@
 /** How often connecting to a server failed in a row, and how long to wait before the next attempt. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { redialDelay } from './redial-delay.ts'
 
 export class Outage {

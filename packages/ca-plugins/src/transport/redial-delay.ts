@@ -1,5 +1,5 @@
 /** When a server that could not be reached is dialled again: pure arithmetic, with time and chance as arguments. */
-import { backoff } from '@livery/core'
+import { backoff } from '@livery/core/plugin'
 
 /** While certificates of a node run out, nobody should wait for a connection that could be made. */
 const SHORT = { minMs: 50, maxMs: 200 }

@@ -1,5 +1,5 @@
 /** When a stream that ended is opened again. */
-import { backoff } from '@livery/core'
+import { backoff } from '@livery/core/plugin'
 
 export const FIRST_DELAY_MS = 1_000
 export const LAST_DELAY_MS = 30_000

@@ -1,6 +1,6 @@
 /** The open calls of an HTTP/2 session: while there are any, it keeps the process alive and is probed. */
 import type { ClientHttp2Session } from 'node:http2'
-import { after, type Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 import type { Keepalive } from './grpc-channel.ts'
 
 export class SessionActivity {

@@ -1,7 +1,7 @@
 /** Waits until a server accepts connections: HTTP clients connect with a request only, where a gRPC channel connects on its own. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { after, type Clock, sleep } from '@livery/core'
+import { after, type Clock, sleep } from '@livery/core/plugin'
 import { DIAL_MS, limitConnecting } from './connect-limit.ts'
 import type { Outage } from './outage.ts'
 

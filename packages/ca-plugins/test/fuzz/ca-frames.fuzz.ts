@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
 import { Metadata } from '@grpc/grpc-js'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { listening, portOf } from '@livery/test-support'
 import fc from 'fast-check'
 import { literalHeaders, rawFrame, uint32 } from '../../../sds-server/test/raw-http2.ts'

@@ -1,7 +1,7 @@
 /** CSRs to the embedded CA, damaged element by element: refused, or signed for the key that signed the request. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { CAError } from '@livery/core'
+import { CAError } from '@livery/core/plugin'
 import { FakeClock, TestKeyGenerator } from '@livery/core/testing'
 import fc from 'fast-check'
 import { CertificateAuthority } from '../../src/plugins/embedded/certificate-authority.ts'

@@ -1,6 +1,6 @@
 /** Tokens from callers and answers of token servers: a caller is who holds its token, an answer is a token or a `bad-response`. */
 import assert from 'node:assert/strict'
-import { CAError } from '@livery/core'
+import { CAError } from '@livery/core/plugin'
 import fc from 'fast-check'
 import { jsonObject } from '../../src/answers/json-object.ts'
 import { accessTokenOf } from '../../src/credentials/token-answer.ts'

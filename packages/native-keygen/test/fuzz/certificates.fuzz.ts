@@ -1,7 +1,8 @@
 /** Chains, roots and private keys through the addon: a verdict for each, no panic, no path that takes long to find or to refuse. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { CAError, derToPem, nodeCertificateVerifier } from '@livery/core'
+import { nodeCertificateVerifier } from '@livery/core'
+import { CAError, derToPem } from '@livery/core/plugin'
 import fc from 'fast-check'
 import { nativeCertificateVerifier } from '../../src/native-certificate-verifier.ts'
 import * as corpus from '../corpus/certificates.ts'

@@ -2,12 +2,12 @@
 import {
   type FilePattern,
   isFileName,
-  isSpiffeId,
   parseFilePattern,
   parseSpiffePattern,
   type SpiffePattern,
   spiffePatternProblem,
 } from '@livery/core'
+import { isSpiffeId } from '@livery/core/plugin'
 import { SdsServerError } from '../socket/sds-server-error.ts'
 
 export interface AllowRules {

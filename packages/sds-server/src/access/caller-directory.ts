@@ -1,5 +1,6 @@
 /** The seam behind which a socket's callers are identified: who called, and what is known of it now. */
-import type { Events, PeerCredentials, SpiffeId } from '@livery/core'
+import type { Events, PeerCredentials } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 
 /** The facts about a caller on which its permission depends. */
 export interface CallerFacts {

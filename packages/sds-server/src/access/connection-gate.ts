@@ -1,6 +1,7 @@
 /** Admits connections to a socket: reads the caller, looks for room, and decides on its permission. */
 import type { Socket } from 'node:net'
-import type { Clock, Events, PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import type { Events, PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { ArrivalQueue } from '../budget/arrival-queue.ts'
 import { type CallerAccount, type CallerAccounts, callerKey } from '../budget/caller-account.ts'
 import { type Bound, CallerBudget, type PerCallerLimits, type SocketRoom } from '../budget/caller-budget.ts'

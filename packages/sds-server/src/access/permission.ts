@@ -6,10 +6,9 @@ import {
   matchesSpiffePattern,
   type SecretItem,
   type SecretName,
-  type SpiffeId,
-  trustDomainOf,
   type Watch,
 } from '@livery/core'
+import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'

@@ -1,5 +1,6 @@
 /** The access rules of one socket: path patterns for every caller, and rules for callers by SO_PEERCRED and by their facts. */
-import type { PeerCredentials, SpiffeId } from '@livery/core'
+import type { PeerCredentials } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import type { ResourceNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'

@@ -3,7 +3,7 @@
  * only the preface and the headers of frames are read (https://www.rfc-editor.org/rfc/rfc9113).
  */
 import type { Socket } from 'node:net'
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { CallerAccount } from '../budget/caller-account.ts'
 import { DeadlineQueue, type Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'

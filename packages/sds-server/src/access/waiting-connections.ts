@@ -1,6 +1,6 @@
 /** Connections of callers of which nothing is known yet: kept for a bounded while, until the facts arrive. */
 import type { Socket } from 'node:net'
-import { after, type Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 
 /**
  * A workload can be running before its facts arrive here. A peer that was refused comes back by its own backoff, up to 30 s

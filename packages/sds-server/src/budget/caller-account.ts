@@ -1,6 +1,7 @@
 /** The account of each caller: everything that the process holds for it, over all sockets. */
 import { totalmem } from 'node:os'
-import type { PeerCredentials, SpiffeId } from '@livery/core'
+import type { PeerCredentials } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { CallerReads } from './caller-reads.ts'
 import { LeakyBucket } from './leaky-bucket.ts'
 import { RequestQueue } from './request-queue.ts'

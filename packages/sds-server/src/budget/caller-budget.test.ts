@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { SpiffeId } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { MemorySource } from '../../test/memory-source.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { startServer, WEB } from '../../test/running-server.ts'

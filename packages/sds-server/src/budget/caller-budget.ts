@@ -1,5 +1,5 @@
 /** Admits what one caller holds on one socket, under its limits over all sockets, those of the socket and those of the process. */
-import type { Clock, SpiffeId } from '@livery/core'
+import type { Clock, SpiffeId } from '@livery/core/plugin'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { FileRoom } from '../protocol/subscriptions.ts'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'

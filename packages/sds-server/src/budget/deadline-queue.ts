@@ -1,5 +1,5 @@
 /** One deadline for many: each is due so long after it came, so the first that came is the first to be late. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { NextTurn } from './next-turn.ts'
 
 /** Called when a deadline has passed. */

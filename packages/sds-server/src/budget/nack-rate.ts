@@ -1,5 +1,5 @@
 /** Ends the stream of a peer that rejects without end: nothing else bounds the cost of its NACKs. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 
 const WINDOW_MS = 60_000

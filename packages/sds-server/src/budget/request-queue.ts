@@ -1,5 +1,5 @@
 /** The requests of one caller: answered at its rate, in slices of a turn of the event loop; beyond either its streams wait. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { LeakyBucket, type Rate } from './leaky-bucket.ts'
 import { NextTurn } from './next-turn.ts'
 

@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { systemErrorCode } from '@livery/core'
+import { systemErrorCode } from '@livery/core/plugin'
 import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from '../protocol/request-check.ts'

@@ -1,5 +1,6 @@
 /** The state and settings shared by all calls of one server. */
-import type { Clock, Events, Receipts } from '@livery/core'
+import type { Events, Receipts } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'

@@ -1,7 +1,7 @@
 /** Streams whose identity the source lets go of: who gets it again, and who has to wait until it is configured. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { SpiffeId } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { MemorySource } from '../../test/memory-source.ts'
 import { startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'

@@ -1,6 +1,6 @@
 /** A gRPC call on its HTTP/2 stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
-import { after, type Clock } from '@livery/core'
+import { after, type Clock } from '@livery/core/plugin'
 import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'

@@ -1,6 +1,6 @@
 /** gRPC messages from the bytes of one stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import { unzipSync } from 'node:zlib'
-import { systemErrorCode } from '@livery/core'
+import { systemErrorCode } from '@livery/core/plugin'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 
 const HEAD_BYTES = 5

@@ -1,6 +1,6 @@
 /** Watches what a peer does with HTTP/2 itself: its preface, its control frames, its headers, and how often. */
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
-import { after, type Clock, systemErrorCode } from '@livery/core'
+import { after, type Clock, systemErrorCode } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import { COSTS } from '../budget/caller-budget.ts'
 import { FRAME_COSTS } from '../budget/caller-reads.ts'

@@ -1,7 +1,7 @@
 /** The HTTP/2 sessions of one socket: probed by PINGs, closed when they are idle, and told to leave when the socket closes. */
 import { performServerHandshake, type ServerHttp2Session, type ServerOptions } from 'node:http2'
 import type { Socket } from 'node:net'
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { DeadlineQueue, type Late } from '../budget/deadline-queue.ts'
 import { UNPROVEN_STREAMS } from '../budget/stream-allowance.ts'
 

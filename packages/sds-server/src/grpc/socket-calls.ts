@@ -1,5 +1,6 @@
 /** The calls of one socket: admitted by the budget of their caller, listed while they are open, reviewed and ended together. */
-import type { Clock, Events } from '@livery/core'
+import type { Events } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
 import type { DeadlineQueue } from '../budget/deadline-queue.ts'

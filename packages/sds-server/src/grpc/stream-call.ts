@@ -1,5 +1,6 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
-import type { Clock, StreamReceipts } from '@livery/core'
+import type { StreamReceipts } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'

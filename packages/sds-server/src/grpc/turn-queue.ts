@@ -1,5 +1,5 @@
 /** Work that a change makes for thousands of streams at once, done in slices: between two of them the event loop turns. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { NextTurn } from '../budget/next-turn.ts'
 
 /** A stream whose work can wait for its turn. */

@@ -1,5 +1,6 @@
 /** One stream without its transport, in either form of the xDS protocol: its dependencies, its reports, its subscriptions. */
-import type { Clock, StreamReceipts } from '@livery/core'
+import type { StreamReceipts } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { ledgerName } from './secret-source.ts'

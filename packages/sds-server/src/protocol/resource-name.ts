@@ -1,12 +1,6 @@
 /** Parses SDS resource names: the grammar that Envoy, Istio and SPIRE configurations use. */
-import {
-  type FileSecretName,
-  isFileName,
-  isSpiffeId,
-  parseFileName,
-  type SpiffeId,
-  trustDomainProblem,
-} from '@livery/core'
+import { type FileSecretName, isFileName, parseFileName } from '@livery/core'
+import { isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core/plugin'
 
 /** A parsed SDS resource name. */
 type ResourceName =

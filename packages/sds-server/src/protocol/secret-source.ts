@@ -6,9 +6,9 @@ import {
   type Receipts,
   type SecretItem,
   type SecretName,
-  type SpiffeId,
   type Watch,
 } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 
 /** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */
 export interface SecretSource {

@@ -1,7 +1,8 @@
 /** The protocol of a stream without its transport, against a model of what the peer must have at any time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type SecretName, type SpiffeId, TrustBundleSecret, type Watch } from '@livery/core'
+import { type SecretName, TrustBundleSecret, type Watch } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { array, constantFrom, nat, oneof, property, record, subarray, assert as verify } from 'fast-check'
 import { testBudget } from '../../test/test-budget.ts'
 import { DeltaStream } from './delta-stream.ts'

@@ -1,5 +1,6 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
-import type { SecretItem, SecretName, SpiffeId, Watch } from '@livery/core'
+import type { SecretItem, SecretName, Watch } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { escapePeerName } from './escape-peer-name.ts'
 import { ledgerName } from './secret-source.ts'
 

@@ -1,7 +1,7 @@
 /** Accepts all waiting connections of a listening socket at once, where the addon helps, and reports failures. */
 import { closeSync } from 'node:fs'
 import { type Server, Socket } from 'node:net'
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 import { descriptorOf } from './peer-descriptor.ts'
 
 /**

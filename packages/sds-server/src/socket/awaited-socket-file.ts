@@ -1,5 +1,5 @@
 /** A socket file whose path another process may have: it waits for the path, and appears there once it is free. */
-import { after } from '@livery/core'
+import { after } from '@livery/core/plugin'
 import { LiveOwnerError, SdsServerError } from './sds-server-error.ts'
 import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
 

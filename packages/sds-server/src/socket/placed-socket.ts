@@ -4,7 +4,7 @@ import { type BigIntStats, constants, existsSync, lstatSync, unlinkSync } from '
 import { chmod, chown, type FileHandle, link, lstat, mkdtemp, open, rename, rmdir, unlink } from 'node:fs/promises'
 import { createServer, type Server } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { MAX_SOCKET_PATH_BYTES, systemErrorCode } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES, systemErrorCode } from '@livery/core/plugin'
 import { SdsServerError } from './sds-server-error.ts'
 
 export interface PlacementOptions {

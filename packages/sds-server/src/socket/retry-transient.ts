@@ -1,5 +1,5 @@
 /** Retries failures that can end on their own: used-up limits and full disks, but not a missing permission. */
-import { type Clock, sleep, systemErrorCode } from '@livery/core'
+import { type Clock, sleep, systemErrorCode } from '@livery/core/plugin'
 
 const TRIES = 5
 const FIRST_DELAY_MS = 1_000

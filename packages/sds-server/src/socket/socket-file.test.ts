@@ -20,7 +20,7 @@ import {
 import { connect, createServer, type Socket } from 'node:net'
 import { basename, dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { shareFolders, systemErrorCode } from '@livery/core'
+import { shareFolders, systemErrorCode } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { listening, TemporaryFolder } from '@livery/test-support'
 import { noSecondUser, readPeerCredentials, runPython, startPython } from '../../test/processes.ts'

@@ -4,7 +4,8 @@
  */
 import type { BigIntStats } from 'node:fs'
 import { dirname } from 'node:path'
-import { after, type Clock, type PeerCredentials, type ReadPeerCredentials, systemErrorCode } from '@livery/core'
+import type { PeerCredentials, ReadPeerCredentials } from '@livery/core'
+import { after, type Clock, systemErrorCode } from '@livery/core/plugin'
 import { type AcceptWaiting, type Arrival, acceptTogether, failureReporter } from './accept-connections.ts'
 import { describePeer, readListener } from './peer-descriptor.ts'
 import { bindAndPlace, closeListener, isSameFile, type Listener, type PlacementOptions } from './placed-socket.ts'

@@ -3,7 +3,7 @@ import type { BigIntStats } from 'node:fs'
 import { lstat, stat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { basename, dirname, join } from 'node:path'
-import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES, makeFolder, systemErrorCode, UntrustedPathError } from '@livery/core/plugin'
 import type { PlacementOptions } from './placed-socket.ts'
 import { SdsServerError } from './sds-server-error.ts'
 

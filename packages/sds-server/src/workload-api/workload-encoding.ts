@@ -1,13 +1,6 @@
 /** Responses of the Workload API as bytes: encoded once for all streams that get the same, without their keys. */
-import {
-  type AllBundlesSecret,
-  type CertificateSecret,
-  pemBlocks,
-  pemToDer,
-  privateKeyToPkcs8,
-  type TrustBundleSecret,
-  trustDomainOf,
-} from '@livery/core'
+import type { AllBundlesSecret, CertificateSecret, TrustBundleSecret } from '@livery/core'
+import { pemBlocks, pemToDer, privateKeyToPkcs8, trustDomainOf } from '@livery/core/plugin'
 import { JWTBundlesResponse, X509BundlesResponse, X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
 import { type KeySlot, ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'

@@ -1,5 +1,6 @@
 /** The messages to a stream of the Workload API: each is complete. */
-import { type AllBundlesSecret, type CertificateSecret, type SpiffeId, trustDomainOf } from '@livery/core'
+import type { AllBundlesSecret, CertificateSecret } from '@livery/core'
+import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 
 /** An identity with its certificate. */
 export interface Svid {

@@ -1,5 +1,6 @@
 /** One stream of the Workload API without its transport: the caller's identities, and the newest of all that belongs to them. */
-import type { SecretItem, SpiffeId } from '@livery/core'
+import type { SecretItem } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { askAndReport, type DiscoveryStream, type StreamContext } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { type SubscribedName, Subscriptions } from '../protocol/subscriptions.ts'

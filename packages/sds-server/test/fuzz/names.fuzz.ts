@@ -1,6 +1,6 @@
 /** Resource names and SPIFFE IDs: read or refused, and what is accepted means the same to a URL parser. */
 import assert from 'node:assert/strict'
-import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '@livery/core'
+import { isSpiffeId, parseSpiffeId, trustDomainOf, trustDomainProblem } from '@livery/core/plugin'
 import fc from 'fast-check'
 import { parseResourceName } from '../../src/protocol/resource-name.ts'
 

@@ -1,6 +1,6 @@
 /** Patterns of `allow`: refused or read, and what they match is what a reading segment by segment says. */
 import assert from 'node:assert/strict'
-import { isSpiffeId } from '@livery/core'
+import { isSpiffeId } from '@livery/core/plugin'
 import fc from 'fast-check'
 import { AccessPolicy } from '../../src/access/policy.ts'
 import { SdsServerError } from '../../src/socket/sds-server-error.ts'

@@ -10,7 +10,7 @@ import {
   type IssuedCertificate,
   type KeyGenerator,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { makeIssuer, type TestIssuer } from '@livery/core/testing'
 
 interface Key {

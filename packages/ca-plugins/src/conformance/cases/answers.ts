@@ -1,6 +1,6 @@
 /** Answers that cannot be used, and those that can be put right. */
 import assert from 'node:assert/strict'
-import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core'
+import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core/plugin'
 import type { Bench, BenchCase } from '../kit/conformance-case.ts'
 import { expectCAError, expectNoRoot, expectOrder, issue, issueBadly, verifyAsCore } from '../kit/expectations.ts'
 import type { CAFault } from '../kit/fake-ca-fault.ts'

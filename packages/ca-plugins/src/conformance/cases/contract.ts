@@ -1,6 +1,6 @@
 /** The form of every answer. */
 import assert from 'node:assert/strict'
-import type { CACapabilities } from '@livery/core'
+import type { CACapabilities } from '@livery/core/plugin'
 import { type BenchCase, type LiveCase, unlessBringsKey } from '../kit/conformance-case.ts'
 import { expectWell, issueWell, leafOf } from '../kit/expectations.ts'
 import { inTime } from '../kit/in-time.ts'

@@ -1,7 +1,7 @@
 /** Roots, and their rotation: old, old and new, new. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
-import { type CACapabilities, pemToDer } from '@livery/core'
+import { type CACapabilities, pemToDer } from '@livery/core/plugin'
 import type { Bench, BenchCase, LiveCase, Subject } from '../kit/conformance-case.ts'
 import { expectPath, expectPem, issue, trustBundleOf } from '../kit/expectations.ts'
 import { inTime } from '../kit/in-time.ts'

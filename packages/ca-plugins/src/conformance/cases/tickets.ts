@@ -1,7 +1,7 @@
 /** Certificates that somebody has to approve: a ticket brings back the request, also after a restart. */
 import assert from 'node:assert/strict'
 import { setImmediate } from 'node:timers/promises'
-import { type CACapabilities, type CAClient, CAError, type IssuedCertificate } from '@livery/core'
+import { type CACapabilities, type CAClient, CAError, type IssuedCertificate } from '@livery/core/plugin'
 import type { Bench, BenchCase } from '../kit/conformance-case.ts'
 import { expectCAError, expectOwn } from '../kit/expectations.ts'
 import { close, inTime, rejection, started } from '../kit/in-time.ts'

@@ -1,6 +1,6 @@
 /** One case's surroundings: a fake CA, the author's stand-in server around it, and a client of the plugin. */
-import type { CACapabilities, CAClient, CAContext, SpiffeId } from '@livery/core'
-import { isSpiffeId } from '@livery/core'
+import type { CACapabilities, CAClient, CAContext, SpiffeId } from '@livery/core/plugin'
+import { isSpiffeId } from '@livery/core/plugin'
 import type { Bench } from './conformance-case.ts'
 import { FakeCA } from './fake-ca.ts'
 import { inTime } from './in-time.ts'

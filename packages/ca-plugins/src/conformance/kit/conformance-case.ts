@@ -1,5 +1,5 @@
 /** One case of the kit, and what it works on: a client at a live CA, or one at a fake CA with switches. */
-import type { CACapabilities, CAClient, Clock, KeyType, SpiffeId } from '@livery/core'
+import type { CACapabilities, CAClient, Clock, KeyType, SpiffeId } from '@livery/core/plugin'
 import type { FakeCA } from './fake-ca.ts'
 import type { CASwitch } from './fake-ca-fault.ts'
 import type { KitContext } from './kit-context.ts'

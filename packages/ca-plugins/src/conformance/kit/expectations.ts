@@ -2,15 +2,8 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { inspect } from 'node:util'
-import {
-  CAError,
-  type CAErrorCode,
-  type IssuedCertificate,
-  isSpiffeId,
-  nodeCertificateVerifier,
-  splitCertificates,
-  type VerifiedChain,
-} from '@livery/core'
+import { nodeCertificateVerifier, type VerifiedChain } from '@livery/core'
+import { CAError, type CAErrorCode, type IssuedCertificate, isSpiffeId, splitCertificates } from '@livery/core/plugin'
 import type { Subject } from './conformance-case.ts'
 import { inTime, rejection } from './in-time.ts'
 import { type KitRequest, type KitRequestOptions, kitRequest } from './kit-request.ts'

@@ -1,5 +1,5 @@
 /** The faults of {@link FakeCA}, and the names by which a harness says what it cannot pass on. */
-import { CA_ERROR_CODES, type SpiffeId } from '@livery/core'
+import { CA_ERROR_CODES, type SpiffeId } from '@livery/core/plugin'
 
 /** The codes that a CA itself can refuse with; the others arise on the way. */
 export const REFUSAL_CODES = CA_ERROR_CODES.filter(code => code !== 'timeout' && code !== 'bad-response')

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
-import type { SpiffeId } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
 import { FakeCA } from './fake-ca.ts'
 import { createKeyMaterial } from './key-material.ts'
 import { MovableClock } from './movable-clock.ts'

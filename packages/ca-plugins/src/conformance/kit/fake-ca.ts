@@ -1,6 +1,6 @@
 /** A CA for the authors of plugins: it really signs, and misbehaves on request. It speaks no protocol: their stand-in server does. */
 import 'reflect-metadata'
-import { type CAChange, CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core'
+import { type CAChange, CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import { CertificateAuthority } from '../../plugins/embedded/certificate-authority.ts'
 import type { CAFault, RefusalCode } from './fake-ca-fault.ts'

@@ -1,7 +1,7 @@
 /** Waiting for what must not take long: a plugin that hangs fails its case, and does not hang the suite. */
 import { AssertionError } from 'node:assert'
 import { setImmediate } from 'node:timers/promises'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 
 /** It took too long. */
 class LateError extends AssertionError {}

@@ -1,7 +1,7 @@
 /** A key and the request that is signed by it, as the agent's key generator would make them. */
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
-import { type CertificateSigningRequest, derToPem, type KeyType, type SpiffeId } from '@livery/core'
+import { type CertificateSigningRequest, derToPem, type KeyType, type SpiffeId } from '@livery/core/plugin'
 import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import { generateKeys, publicKeyOf } from '../../plugins/embedded/certificate-profiles.ts'
 

@@ -1,7 +1,7 @@
 /** The agent's side of a plugin, as the kit plays it: a clock that can be set, credentials that change, and a log that is read. */
 import { readFile } from 'node:fs/promises'
-import type { CAContext, Credential, CredentialRequest, CredentialSource, PluginMetrics } from '@livery/core'
-import { untilAborted } from '@livery/core'
+import type { CAContext, Credential, CredentialRequest, CredentialSource, PluginMetrics } from '@livery/core/plugin'
+import { untilAborted } from '@livery/core/plugin'
 import type { MovableClock } from './movable-clock.ts'
 
 export interface KitContext extends CAContext {

@@ -1,5 +1,11 @@
 /** Requests as the SecretManager makes them, which notice what a plugin does with them. */
-import type { CertificateRequest, CertificateSigningRequest, KeyType, RequestTicket, SpiffeId } from '@livery/core'
+import type {
+  CertificateRequest,
+  CertificateSigningRequest,
+  KeyType,
+  RequestTicket,
+  SpiffeId,
+} from '@livery/core/plugin'
 import type { Subject } from './conformance-case.ts'
 import { createKeyMaterial, type KeyMaterial } from './key-material.ts'
 

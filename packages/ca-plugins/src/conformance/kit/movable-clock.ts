@@ -1,6 +1,6 @@
 /** The machine's time, which can be set forward: whatever waits by it need not be waited for. */
 import { setImmediate } from 'node:timers/promises'
-import { type Clock, SystemClock } from '@livery/core'
+import { type Clock, SystemClock } from '@livery/core/plugin'
 
 interface Deadline {
   readonly time: number

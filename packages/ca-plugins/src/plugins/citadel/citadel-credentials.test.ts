@@ -7,7 +7,7 @@ import { rm, writeFile } from 'node:fs/promises'
 import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { SystemClock } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import {
   API,

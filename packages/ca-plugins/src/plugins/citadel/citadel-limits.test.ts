@@ -1,7 +1,8 @@
 /** Answers that are too long, through the whole path: gRPC, plugin, checks. Envoy would accept them, and then no handshake works. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SecretManager, SystemClock } from '@livery/core'
+import { SecretManager } from '@livery/core'
+import { SystemClock } from '@livery/core/plugin'
 import { makeIssuer, TestKeyGenerator } from '@livery/core/testing'
 import { API, createCitadel, WEB } from '../../../test/citadel-setup.ts'
 import { FaultyCaServer } from '../../testing/faulty-ca-server.ts'

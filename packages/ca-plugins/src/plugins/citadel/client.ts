@@ -12,7 +12,7 @@ import {
   type IssuedCertificate,
   type TlsMaterial,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { ChainReader } from '../../answers/certificate-chain.ts'
 import type { MetadataValue } from '../../gen/istio/v1/auth/ca.ts'

@@ -1,6 +1,6 @@
 /** Remedies for a call that Istio's CA refused. */
 import { type ServiceError, status } from '@grpc/grpc-js'
-import type { CAError, CAErrorCode } from '@livery/core'
+import type { CAError, CAErrorCode } from '@livery/core/plugin'
 import { certificateRemedy } from '../../answers/certificate-failure.ts'
 import { caErrorOfStatus, type FailedCall } from '../../transport/grpc-status.ts'
 

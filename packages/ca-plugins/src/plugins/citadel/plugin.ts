@@ -1,5 +1,5 @@
 /** The `citadel` plugin: its capabilities, and how a configuration becomes a client. */
-import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CitadelClient } from './client.ts'
 import { checkConfig, citadelOptions, targetOf, warningsOf } from './config.ts'
 

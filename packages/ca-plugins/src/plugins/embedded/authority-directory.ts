@@ -2,12 +2,13 @@
  * The embedded CA's state on disk. `authority.json` is the one source of truth, replaced whole, so that keys and
  * certificates cannot part; `root.pem` beside it is the trust bundle, written for others to copy.
  */
-import { systemErrorCode } from '@livery/core'
+import { systemErrorCode } from '@livery/core/plugin'
 import 'reflect-metadata'
 import { createPrivateKey, randomBytes, X509Certificate } from 'node:crypto'
 import { link, open, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { preparePrivateFolder, readPrivateFile, StoreError, splitCertificates } from '@livery/core'
+import { StoreError } from '@livery/core'
+import { preparePrivateFolder, readPrivateFile, splitCertificates } from '@livery/core/plugin'
 import * as x509 from '@peculiar/x509'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { type Anchor, type AuthorityState, rootId } from './authority-state.ts'

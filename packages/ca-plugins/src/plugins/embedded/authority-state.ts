@@ -1,6 +1,6 @@
 /** The state of an embedded CA: its roots, how they are made, and the one that signs. */
 import { createHash } from 'node:crypto'
-import type { Clock, KeyType } from '@livery/core'
+import type { Clock, KeyType } from '@livery/core/plugin'
 import { createIntermediate, createRoot, type Issuer } from './certificate-profiles.ts'
 
 /** One root, and the intermediate that signs under it where there is one. */

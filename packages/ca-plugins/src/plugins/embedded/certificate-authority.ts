@@ -9,7 +9,7 @@ import {
   type SpiffeId,
   trustDomainOf,
   trustDomainProblem,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { AuthorityDirectory } from './authority-directory.ts'
 import {

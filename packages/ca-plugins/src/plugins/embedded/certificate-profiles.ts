@@ -5,7 +5,7 @@
 import 'reflect-metadata'
 import { createHash, KeyObject, randomBytes, sign } from 'node:crypto'
 import { promisify } from 'node:util'
-import { derToPem, type KeyType, type SpiffeId } from '@livery/core'
+import { derToPem, type KeyType, type SpiffeId } from '@livery/core/plugin'
 import * as x509 from '@peculiar/x509'
 import { bitString, element, extension, integer, objectIdentifier, octetString, sequence, time } from './der.ts'
 import type { ServerNames } from './server-names.ts'

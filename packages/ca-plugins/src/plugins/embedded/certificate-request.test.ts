@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createHash, generateKeyPairSync, type KeyPairKeyObjectResult, sign } from 'node:crypto'
 import { test } from 'node:test'
-import { CAError } from '@livery/core'
+import { CAError } from '@livery/core/plugin'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { verifiedPublicKey } from './certificate-request.ts'
 import { bitString, element, integer, objectIdentifier, sequence } from './der.ts'

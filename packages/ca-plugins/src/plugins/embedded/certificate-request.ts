@@ -1,7 +1,7 @@
 /** The CSRs that the embedded CA accepts: PKCS#10 (RFC 2986), signed by a key that is strong enough. */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { promisify } from 'node:util'
-import { type CAError, type DerElement, expectTag, readBits, readElements, readInside } from '@livery/core'
+import { type CAError, type DerElement, expectTag, readBits, readElements, readInside } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 
 /** A request with a 4096-bit key and a URI of 2,048 bytes has under 4 kB. */

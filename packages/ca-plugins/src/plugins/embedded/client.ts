@@ -5,7 +5,7 @@ import {
   type CertificateRequest,
   type IssuedCertificate,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { Closable } from '../../transport/closable.ts'
 import type { CertificateAuthority } from './certificate-authority.ts'
 

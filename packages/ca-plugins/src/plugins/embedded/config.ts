@@ -1,5 +1,5 @@
 /** What an operator sets for the `embedded` plugin. */
-import { KEY_TYPES, type PluginOptions } from '@livery/core'
+import { KEY_TYPES, type PluginOptions } from '@livery/core/plugin'
 
 export const embeddedOptions = {
   directory: {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { readInside } from '@livery/core'
+import { readInside } from '@livery/core/plugin'
 import { element, extension, objectIdentifier, time } from './der.ts'
 
 test('lengths of one, two and three bytes are written and read back', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { type CAChange, CAError } from '@livery/core'
+import { type CAChange, CAError } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'

@@ -1,5 +1,5 @@
 /** The `embedded` plugin: a certificate authority in the same process, for trials. */
-import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CertificateAuthority } from './certificate-authority.ts'
 import { EmbeddedClient } from './client.ts'
 import { embeddedOptions } from './config.ts'

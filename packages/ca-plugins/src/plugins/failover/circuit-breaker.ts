@@ -1,5 +1,5 @@
 /** Keeps calls away from a CA that fails again and again, and lets one through now and then to see whether it is back. */
-import type { Clock } from '@livery/core'
+import type { Clock } from '@livery/core/plugin'
 
 /** A change of a breaker; `forMs`: how long calls are kept away; `reason`: what the last one ended with. */
 export type BreakerChange =

@@ -12,7 +12,7 @@ import {
   type CertificateRequest,
   type IssuedCertificate,
   KEY_TYPES,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { FakeClock, TestCA } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import { KitTicket } from '../../conformance/kit/kit-request.ts'

@@ -10,7 +10,7 @@ import {
   type IssuedCertificate,
   untilAborted,
   withDeadline,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
 import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'

@@ -1,6 +1,6 @@
 /** The conformance kit on a list of two CAs: one is the kit's, the other is down, before it or after it. */
 import { describe, test } from 'node:test'
-import { type CAClient, CAError, type CAMember } from '@livery/core'
+import { type CAClient, CAError, type CAMember } from '@livery/core/plugin'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../../test/reference-plugin.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { capabilitiesOfAll, failover } from './plugin.ts'

@@ -10,7 +10,7 @@ import {
   MAX_ROOTS,
   splitCertificates,
   withDeadline,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 

@@ -1,5 +1,5 @@
 /** The one note of a request, shared by CAs: each finds only what it has written itself. */
-import type { RequestTicket } from '@livery/core'
+import type { RequestTicket } from '@livery/core/plugin'
 
 /** As the CA with this name sees it. A later CA's note takes the place of an earlier one's. */
 export function memberTicket(member: string, ticket: RequestTicket): RequestTicket {

@@ -1,5 +1,6 @@
 /** The client of the `file-mount` plugin: what the files hold now, and word of what changed in them. */
 
+import { WatchedFiles } from '@livery/core'
 import {
   type CAChange,
   type CAClient,
@@ -9,8 +10,7 @@ import {
   Semaphore,
   type SpiffeId,
   trustDomainOf,
-  WatchedFiles,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'

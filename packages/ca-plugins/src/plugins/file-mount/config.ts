@@ -1,6 +1,6 @@
 /** What an operator sets for the `file-mount` plugin, the well-known layouts behind it, and the files that come of it. */
 import { resolve } from 'node:path'
-import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { PathTemplate } from './path-template.ts'
 
 const LAYOUT_NAMES = ['istio', 'workload-spiffe-credentials', 'gke', 'kubernetes-tls'] as const

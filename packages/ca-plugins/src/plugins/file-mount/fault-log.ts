@@ -1,5 +1,5 @@
 /** Reports files that stay unusable while their previous content is in use. */
-import type { PluginLog } from '@livery/core'
+import type { PluginLog } from '@livery/core/plugin'
 
 interface Fault {
   readonly message: string

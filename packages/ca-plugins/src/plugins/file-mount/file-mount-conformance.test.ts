@@ -1,7 +1,7 @@
 /** The conformance kit, with the roots in one file for all, and with those in the folder of each identity. */
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
-import type { CAClient } from '@livery/core'
+import type { CAClient } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'

@@ -1,18 +1,16 @@
 /** The files of one identity: read when asked for, watched in between. */
 
+import type { KeyVault, LookReason, WatchedFiles } from '@livery/core'
 import {
   type Clock,
   type KeyPair,
   type KeyPairFiles,
-  type KeyVault,
-  type LookReason,
   readKeyPair,
   type Semaphore,
   type SpiffeId,
   stampsOf,
   untilAborted,
-  type WatchedFiles,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { ChangeNotice } from './change-notice.ts'
 import type { FaultLog } from './fault-log.ts'

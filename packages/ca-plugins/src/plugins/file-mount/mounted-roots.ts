@@ -1,12 +1,12 @@
 /** The files with roots: all of them together are the trust bundle. */
 
 import { createHash, X509Certificate } from 'node:crypto'
+import type { LookReason, WatchedFiles } from '@livery/core'
 import {
   after,
   type Clock,
   FileFault,
   isSelfSigned,
-  type LookReason,
   MAX_FILE_BYTES,
   pemBlocks,
   readFault,
@@ -14,8 +14,7 @@ import {
   type Semaphore,
   stampsOf,
   untilAborted,
-  type WatchedFiles,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { ChangeNotice } from './change-notice.ts'
 import type { FaultLog } from './fault-log.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CAError, type SpiffeId } from '@livery/core'
+import { CAError, type SpiffeId } from '@livery/core/plugin'
 import { fileMountOptions, mountOf } from './config.ts'
 import { PathTemplate } from './path-template.ts'
 

@@ -1,5 +1,5 @@
 /** Paths with placeholders for parts of an identity: `/var/run/identities/{namespace}/{serviceAccount}`. */
-import { type CAError, isSpiffeId, OptionError, type SpiffeId, trustDomainOf } from '@livery/core'
+import { type CAError, isSpiffeId, OptionError, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 
 const PLACEHOLDERS = ['trustDomain', 'namespace', 'serviceAccount', 'name', 'path'] as const

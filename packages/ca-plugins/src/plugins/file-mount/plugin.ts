@@ -1,5 +1,5 @@
 /** The `file-mount` plugin: its capabilities, and how a configuration becomes a client. */
-import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { FileMountClient } from './client.ts'
 import { fileMountOptions, mountOf } from './config.ts'
 

@@ -1,5 +1,5 @@
 /** Waits, within a bound, for files that somebody is writing at this moment. */
-import { type Clock, FileFault, sleep } from '@livery/core'
+import { type Clock, FileFault, sleep } from '@livery/core/plugin'
 
 const FIRST_PAUSE_MS = 50
 

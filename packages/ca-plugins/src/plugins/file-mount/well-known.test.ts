@@ -10,7 +10,7 @@ import {
   derToPem,
   type IssuedCertificate,
   type SpiffeId,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import { writeSet } from '../../../test/mounted-files.ts'

@@ -1,5 +1,6 @@
 /** Certificates in well-known folders come before those of a CA: an identity whose pair is mounted there needs no other. */
 import { X509Certificate } from 'node:crypto'
+import { WatchedFiles } from '@livery/core'
 import {
   type CAChange,
   type CAClient,
@@ -12,8 +13,7 @@ import {
   type SpiffeId,
   stampsOf,
   systemErrorCode,
-  WatchedFiles,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { FileMountClient, POLL_MS } from './client.ts'
 import { type Mount, mountOf } from './config.ts'

@@ -1,5 +1,5 @@
 /** A {@link CAClient} for Certificate Authority Service: https://cloud.google.com/certificate-authority-service/docs */
-import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
+import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core/plugin'
 import { type Answer, badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { Certificate, SubjectRequestMode } from '../../gen/google/cloud/security/privateca/v1/resources.ts'
 import {

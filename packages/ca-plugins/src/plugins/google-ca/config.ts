@@ -1,5 +1,5 @@
 /** What an operator sets for the `google-ca` plugin, the checks that only it can make, and the CA that comes of it. */
-import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { formatHostPort, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 
 export const googleCaOptions = {

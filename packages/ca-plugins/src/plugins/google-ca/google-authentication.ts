@@ -1,5 +1,5 @@
 /** How a call proves to Google who calls: a token for each, from the configured credentials or from Google's library. */
-import { CAError, ChangingFile, type CredentialRequest, type CredentialSource, untilAborted } from '@livery/core'
+import { CAError, ChangingFile, type CredentialRequest, type CredentialSource, untilAborted } from '@livery/core/plugin'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
 import { caError } from '../../answers/ca-error.ts'
 import { Closable } from '../../transport/closable.ts'

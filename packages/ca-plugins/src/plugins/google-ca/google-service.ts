@@ -1,6 +1,12 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { type CAContext, type CAErrorCode, type CertificateRequest, type SpiffeId, untilAborted } from '@livery/core'
+import {
+  type CAContext,
+  type CAErrorCode,
+  type CertificateRequest,
+  type SpiffeId,
+  untilAborted,
+} from '@livery/core/plugin'
 import { certificateRemedy } from '../../answers/certificate-failure.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'

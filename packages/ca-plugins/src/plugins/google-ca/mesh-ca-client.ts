@@ -1,5 +1,5 @@
 /** A {@link CAClient} for Mesh CA, Google's CA for Istio before Certificate Authority Service, spoken to as Istio 1.9 did. */
-import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core'
+import type { CAClient, CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core/plugin'
 import { type Answer, badAnswer, ChainReader } from '../../answers/certificate-chain.ts'
 import { MeshCertificateRequest, MeshCertificateResponse } from '../../gen/google/security/meshca/v1/meshca.ts'
 import type { MeshCaTarget } from './config.ts'

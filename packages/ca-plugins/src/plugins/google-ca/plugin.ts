@@ -1,5 +1,5 @@
 /** The `google-ca` plugin: its capabilities, and how a configuration becomes the client of either CA. */
-import { type CACapabilities, type CAClient, type CAContext, defineCAPlugin } from '@livery/core'
+import { type CACapabilities, type CAClient, type CAContext, defineCAPlugin } from '@livery/core/plugin'
 import { CasClient } from './cas-client.ts'
 import { type CasTarget, checkConfig, type GoogleCaConfig, googleCaOptions, targetOf } from './config.ts'
 import { type Authentication, LibraryAuthentication, sourceAuthentication } from './google-authentication.ts'

@@ -1,5 +1,5 @@
 /** Waiting for a request's certificate: a look, then a watch, for as long as it takes. */
-import { CAError, type Clock, sleep } from '@livery/core'
+import { CAError, type Clock, sleep } from '@livery/core/plugin'
 import { scrub } from '../../answers/scrub.ts'
 import type { Caller } from '../../kubernetes-api/api-connection.ts'
 import { isAboutLifetime } from '../../kubernetes-api/api-errors.ts'

@@ -8,7 +8,7 @@ import {
   type IssuedCertificate,
   type PluginLog,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { ChainReader } from '../../answers/certificate-chain.ts'
 import type { ApiConnection, Caller } from '../../kubernetes-api/api-connection.ts'

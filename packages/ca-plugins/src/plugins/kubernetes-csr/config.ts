@@ -1,5 +1,5 @@
 /** What an operator sets for the `kubernetes-csr` plugin, and the checks that only it can make. */
-import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core'
+import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 
 export const kubernetesCsrOptions = {
   signerName: {

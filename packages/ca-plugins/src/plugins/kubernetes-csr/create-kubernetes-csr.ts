@@ -1,5 +1,5 @@
 /** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. Not in plugin.ts: its types are those of an optional package. */
-import type { CAClient, CAContext } from '@livery/core'
+import type { CAClient, CAContext } from '@livery/core/plugin'
 import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
 import { ApiConnection } from '../../kubernetes-api/api-connection.ts'
 import { PodLogin } from '../../kubernetes-api/pod-login.ts'

@@ -1,8 +1,8 @@
 /** The login of a kubeconfig, as it and the files that it names are now. */
 import { dirname } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
-import type { CAError, PluginLog } from '@livery/core'
-import { ChangingFile } from '@livery/core'
+import type { CAError, PluginLog } from '@livery/core/plugin'
+import { ChangingFile } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
 import type { Login, LoginSource } from '../../kubernetes-api/api-login.ts'

@@ -1,5 +1,5 @@
 /** The login of a kubeconfig for other callers of an API server: no type of it is of the client library, which is optional. */
-import type { PluginLog } from '@livery/core'
+import type { PluginLog } from '@livery/core/plugin'
 import type { LoginSource } from '../../kubernetes-api/api-login.ts'
 import { loadKubernetesLibrary } from './client-library.ts'
 import { KubeconfigLogin } from './kubeconfig-login.ts'

@@ -1,5 +1,5 @@
 /** The `kubernetes-csr` plugin: its capabilities, and how a configuration becomes a client. */
-import { defineCAPlugin } from '@livery/core'
+import { defineCAPlugin } from '@livery/core/plugin'
 import { checkConfig, kubernetesCsrOptions } from './config.ts'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
 

@@ -11,7 +11,7 @@ import {
   privateKeyToPem,
   type SpiffeId,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import type { Answer } from '../../answers/certificate-chain.ts'
 import { Closable } from '../../transport/closable.ts'
 import { workloadFailure } from './errors.ts'

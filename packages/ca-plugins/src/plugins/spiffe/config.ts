@@ -1,5 +1,5 @@
 /** What an operator sets for the `spiffe` plugin. */
-import type { PluginOptions } from '@livery/core'
+import type { PluginOptions } from '@livery/core/plugin'
 import { endpointProblem } from './workload-endpoint.ts'
 
 export const spiffeOptions = {

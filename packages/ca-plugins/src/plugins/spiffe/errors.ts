@@ -1,6 +1,6 @@
 /** Why the Workload API gave nothing, in the words of a `CAError`. */
 import { type ServiceError, status } from '@grpc/grpc-js'
-import { CAError, type CAErrorCode } from '@livery/core'
+import { CAError, type CAErrorCode } from '@livery/core/plugin'
 import { scrub } from '../../answers/scrub.ts'
 import type { StreamFailure } from './workload-stream.ts'
 

@@ -1,5 +1,5 @@
 /** The `spiffe` plugin: a SPIFFE Workload API, such as that of a SPIRE agent, as the source of identities. */
-import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { SpiffeClient } from './client.ts'
 import { spiffeOptions } from './config.ts'

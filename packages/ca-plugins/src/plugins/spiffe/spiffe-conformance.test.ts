@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import type { CAClient } from '@livery/core'
+import type { CAClient } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../../test/workload-api-stand-in.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import { nodeCertificateVerifier } from '@livery/core'
 import {
   type CAChange,
   type CAClient,
   CAError,
   type IssuedCertificate,
-  nodeCertificateVerifier,
   type SpiffeId,
   SystemClock,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../../test/spire-process.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'

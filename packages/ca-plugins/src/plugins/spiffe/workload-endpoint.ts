@@ -1,7 +1,7 @@
 /** Where a SPIFFE Workload API listens: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_Endpoint.md, section 4. */
 
 import { isIPv4, isIPv6 } from 'node:net'
-import { MAX_SOCKET_PATH_BYTES } from '@livery/core'
+import { MAX_SOCKET_PATH_BYTES } from '@livery/core/plugin'
 import { isLoopback } from '../../transport/host-port.ts'
 
 const FORMS = 'Write unix:///path/to/socket, or tcp://<IP address>:<port>'

@@ -1,6 +1,6 @@
 /** One stream of the Workload API, kept open: what it said last is what holds, as long as it is open. */
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js'
-import { after, type CAError, type Clock, untilAborted } from '@livery/core'
+import { after, type CAError, type Clock, untilAborted } from '@livery/core/plugin'
 import { FIRST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 
 interface WorkloadStreamOptions<T> {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { derToPem } from '@livery/core'
+import { derToPem } from '@livery/core/plugin'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import { X509BundlesResponse, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
 import { readBundles, readSvidUpdate, wipe } from './workload-update.ts'

@@ -1,15 +1,13 @@
 /** Reads the pushes of the Workload API: certificates and keys by identity, and roots by trust domain. */
+import { type KeyVault, plainKeyVault, SealedKey } from '@livery/core'
 import {
   derToPem,
   isSpiffeId,
-  type KeyVault,
   MAX_ROOTS,
   MAX_ROOTS_LENGTH,
-  plainKeyVault,
-  SealedKey,
   type SpiffeId,
   trustDomainProblem,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { type Answer, badAnswer } from '../../answers/certificate-chain.ts'
 import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
 import { isWithinBounds, MAX_PARTS } from './message-bounds.ts'

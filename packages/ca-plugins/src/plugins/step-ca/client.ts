@@ -7,7 +7,7 @@ import {
   type Clock,
   type IssuedCertificate,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { badAnswer, ChainReader, rootsOfChains } from '../../answers/certificate-chain.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { Closable } from '../../transport/closable.ts'

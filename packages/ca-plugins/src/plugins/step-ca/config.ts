@@ -1,5 +1,11 @@
 /** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the proof that comes of it. */
-import { type AgentKey, type ConfigOf, type CredentialSource, OptionError, type PluginOptions } from '@livery/core'
+import {
+  type AgentKey,
+  type ConfigOf,
+  type CredentialSource,
+  OptionError,
+  type PluginOptions,
+} from '@livery/core/plugin'
 import { addressProblem } from '../../transport/https-json.ts'
 
 export const stepCaOptions = {

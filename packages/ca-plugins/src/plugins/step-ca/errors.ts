@@ -1,5 +1,5 @@
 /** A refusal of step-ca as a {@link CAError} that says what to do, and carries no secret. */
-import type { CAError, CAErrorCode, Clock } from '@livery/core'
+import type { CAError, CAErrorCode, Clock } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'

@@ -1,6 +1,6 @@
 /** The root of a step-ca, known by its hash only, as `step ca bootstrap` fetches it. */
 import { createHash } from 'node:crypto'
-import { type CAContext, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core'
+import { type CAContext, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson } from '../../transport/https-json.ts'
 

@@ -1,5 +1,5 @@
 /** The `step-ca` plugin: its capabilities, and how a configuration becomes a client. */
-import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { StepCaClient } from './client.ts'
 import { checkConfig, proofOf, stepCaOptions } from './config.ts'
 

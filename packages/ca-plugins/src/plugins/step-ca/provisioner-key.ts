@@ -1,6 +1,12 @@
 /** The key of a JWK provisioner of step-ca, as `step` keeps it in a file, and the one-time tokens that it signs. */
 import { createHash, randomUUID } from 'node:crypto'
-import { type CAError, type CertificateSigningRequest, ChangingFile, type Clock, type SpiffeId } from '@livery/core'
+import {
+  type CAError,
+  type CertificateSigningRequest,
+  ChangingFile,
+  type Clock,
+  type SpiffeId,
+} from '@livery/core/plugin'
 import { type CryptoKey, calculateJwkThumbprint, type DecryptOptions, importJWK, type JWK, SignJWT } from 'jose'
 import { compactDecrypt } from 'jose/jwe/compact/decrypt'
 import { flattenedDecrypt } from 'jose/jwe/flattened/decrypt'

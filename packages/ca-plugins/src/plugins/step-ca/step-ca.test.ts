@@ -11,7 +11,7 @@ import {
   OptionError,
   SystemClock,
   type WorkloadTokenRequest,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 import { temporaryFolder } from '@livery/test-support'
 import { decodeJwt, decodeProtectedHeader } from 'jose'

@@ -10,7 +10,7 @@ import {
   type PluginLog,
   type SpiffeId,
   untilAborted,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { badAnswer, ChainReader, selfSignedIn } from '../../answers/certificate-chain.ts'
 import { scrub } from '../../answers/scrub.ts'
 import { Closable } from '../../transport/closable.ts'

@@ -1,5 +1,5 @@
 /** What an operator sets for the `vault` plugin. */
-import type { ConfigOf, PluginOptions } from '@livery/core'
+import type { ConfigOf, PluginOptions } from '@livery/core/plugin'
 import { addressProblem } from '../../transport/https-json.ts'
 
 export const vaultOptions = {

@@ -1,5 +1,5 @@
 /** The `vault` plugin: its capabilities, and how a configuration becomes a client. */
-import { defineCAPlugin, KEY_TYPES } from '@livery/core'
+import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { VaultClient } from './client.ts'
 import { vaultOptions } from './config.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { type TestContext, test } from 'node:test'
-import { type CredentialSource, SystemClock } from '@livery/core'
+import { type CredentialSource, SystemClock } from '@livery/core/plugin'
 import { isCAError } from '../../../test/citadel-setup.ts'
 import { enableKubernetes, noVault, roleOf, startVaultServer, type VaultServer } from '../../../test/vault-process.ts'
 import { runAgainst } from '../../conformance/index.ts'

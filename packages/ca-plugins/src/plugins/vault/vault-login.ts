@@ -6,7 +6,7 @@ import {
   type Credential,
   type CredentialSource,
   type SpiffeId,
-} from '@livery/core'
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { TokenCache, tokenKey } from '../../credentials/token-cache.ts'
 import type { VaultConfig } from './config.ts'

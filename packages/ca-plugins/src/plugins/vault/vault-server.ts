@@ -1,5 +1,5 @@
 /** The HTTP API of one Vault or OpenBao server: https://developer.hashicorp.com/vault/api-docs */
-import type { CAContext, CAError, CertificateRequest, Clock } from '@livery/core'
+import type { CAContext, CAError, CertificateRequest, Clock } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { HttpsJson, type JsonAnswer } from '../../transport/https-json.ts'
