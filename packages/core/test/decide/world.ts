@@ -71,6 +71,7 @@ export class World {
   readonly #askAgain = new Set<SpiffeId>()
   /** When each identity was last used or asked for, by what is held; infinite if the clock was set since. */
   readonly usedAt = new Map<SpiffeId, number>()
+  wasSetBack = false
   /** Requests that were sent. */
   sent = 0
   /** Milliseconds that the process has waited for events. */
@@ -203,6 +204,7 @@ export class World {
   /** The clock is set, or the machine sleeps: what is relative does not move with it. */
   jump(ms: number): void {
     this.now += ms
+    this.wasSetBack ||= ms < 0
     for (const id of this.ids) this.usedAt.set(id, Number.POSITIVE_INFINITY)
     for (const flight of this.flights.values()) {
       flight.answerAt += ms
