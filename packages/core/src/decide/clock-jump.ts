@@ -15,6 +15,7 @@ export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
   reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
   if (kind === 'back') {
     unused.clockSetBack(now)
+    ca.window.clockSetBack(ms)
     for (const { work } of identities.values()) if (work.kind === 'fetching') work.request.sentAt -= ms
     // A wait that the CA asked for lasts as long as it said.
     ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }

@@ -89,3 +89,13 @@ test('after an outage it starts again, and neither late answers nor a slower CA 
   for (let answer = 0; answer < 100; answer++) window.answered(10_001, 10_301)
   assert.equal(window.current, 64)
 })
+
+test('a CA that says "too much" after the clock was set back gets half', () => {
+  const window = new CongestionWindow(64)
+  for (let now = 0; now < 10; now++) window.answered(now, now + 1)
+  window.overloaded(3_600_000, 3_600_001)
+  const before = window.current
+  window.clockSetBack(3_600_000)
+  window.overloaded(2, 3)
+  assert.equal(window.current, Math.floor(before / 2))
+})

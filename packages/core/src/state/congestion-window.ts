@@ -71,6 +71,10 @@ export class CongestionWindow {
     this.#lastDecreaseAt = now
   }
 
+  clockSetBack(ms: number): void {
+    this.#lastDecreaseAt -= ms
+  }
+
   #isSlow(waitedMs: number): boolean {
     return waitedMs > Math.max(SLOW * this.#quickestMs, SLOW_FLOOR_MS)
   }
