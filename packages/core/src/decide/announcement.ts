@@ -6,7 +6,7 @@ import type { BundleReceipt } from '../trust/bundle-receipts.ts'
 import type { HeldRoot } from '../trust/held-roots.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
-import { armBundle, phaseChanged, reportPhase } from './bundle.ts'
+import { armBundle, reportPhase } from './bundle.ts'
 import { rootsMoved, rootTrusted } from './rollout.ts'
 import type { Turn } from './turn.ts'
 
@@ -88,7 +88,6 @@ export function changeRoot(turn: Turn, bundle: TrustBundle, fingerprint: string,
     bundle.drop(fingerprint)
     reportPhase(turn, bundle, fingerprint, 'retiring', 'an operator has dropped it')
     rootsMoved(turn, bundle, { added: [], givenUp: [], revoked: [fingerprint] })
-    phaseChanged(turn, bundle)
   }
 }
 

@@ -79,21 +79,21 @@ function take(turn: Turn, identity: Identity, answer: Answer, request: Request):
   const { clientRefusal } = answer.verified
   if (clientRefusal !== undefined && !servesRefused(turn, identity, clientRefusal))
     return preflightFailed(id, clientRefusal)
-  return trust(turn, id, answer, { source: answer.source, receivedAt: turn.now, phase: request.phase })
+  return acceptAndLease(turn, id, answer, { source: answer.source, receivedAt: turn.now, phase: request.phase })
 }
 
 function takeFound(turn: Turn, { id }: Identity, source: RestoreSource, found: Found): Issued | string {
   // A clock that was set back must not put off the renewal.
   const origin = { source, receivedAt: Math.min(found.receivedAt, turn.now), phase: found.phase }
   // It is no word of the CA's on what it names no longer.
-  const issued = trust(turn, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
+  const issued = acceptAndLease(turn, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
   if (!(issued instanceof CAError)) return issued
   turn.actions.push({ kind: 'wipe', key: found.key })
   return faultOf(issued)
 }
 
 /** Takes in its roots; fails if there is no place for the one that it needs. */
-function trust(
+function acceptAndLease(
   turn: Turn,
   id: SpiffeId,
   { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,

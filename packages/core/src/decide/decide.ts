@@ -1,4 +1,4 @@
-/** The one place of decision: what follows from an event. It reads no clock, starts no timer and calls nobody back. */
+/** The one place of decision: what follows from an event. It starts no timer, waits for nothing and calls nobody back; it asks `policy` for chance and for verdicts. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Identity } from '../state/identity.ts'

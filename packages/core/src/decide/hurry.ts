@@ -67,12 +67,12 @@ export function caChanged(turn: Turn, change: CAChange): void {
     if (identity.work.kind === 'waiting') enqueue(turn, identity, 'renewal')
     // Behind all others that wait for a CA that is down, its turn could come hours later.
     else if (identity.work.kind === 'queued') hurry(turn, identity)
-    else markOutdated(identity)
+    else markOutdated(turn, identity)
   }
   if (change.identities) return
   for (const identity of identities.values()) {
     if (identity.work.kind === 'waiting') bringForward(turn, identity, timeToFollow(turn, identity), 'renewal')
-    else markOutdated(identity)
+    else markOutdated(turn, identity)
   }
 }
 
@@ -84,6 +84,6 @@ function revive(turn: Turn, identity: Identity): void {
 }
 
 /** The store may have an older certificate than the CA. */
-function markOutdated(identity: Identity): void {
-  if (identity.work.kind === 'restoring') identity.work = { ...identity.work, isOutdated: true }
+function markOutdated(turn: Turn, identity: Identity): void {
+  if (identity.work.kind === 'restoring') setWork(turn, identity, { ...identity.work, isOutdated: true })
 }

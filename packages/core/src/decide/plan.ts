@@ -18,7 +18,7 @@ import { report, type Turn } from './turn.ts'
 const SHORT_WAITS = 3
 const MORE_SHORT_WAITS = 7
 
-/** The one way to change what an identity does: it leaves the queue of its former work, and gives up a request in flight. */
+/** The identity does something else from now on: it leaves the queue of its former work; an end (idle, forgotten) gives up its request. */
 export function setWork({ state, actions }: Turn, identity: Identity, work: Work): void {
   const before = identity.work
   identity.work = work

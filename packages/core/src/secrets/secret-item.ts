@@ -58,7 +58,7 @@ export class CertificateSecret {
     return this.#privateKey
   }
 
-  /** Overwrites the key. Only the SecretManager calls it, once no stream can get this item. */
+  /** Overwrites the key: its owner calls it once no stream can get this item. */
   wipe(): void {
     this.#privateKey.wipe()
   }

@@ -72,7 +72,7 @@ export function statusOf(bundle: TrustBundle, root: HeldRoot, now: number): Root
   const leavesAt = bundle.leavesAt(fingerprint)
   return {
     fingerprint,
-    phase: phaseOf(bundle, root),
+    phase: rootPhase(bundle, root),
     isListed: bundle.isListed(fingerprint),
     leaves: leases,
     waiting: announcement ? announcement.rejecting.size + announcement.silent.size : 0,
@@ -112,7 +112,7 @@ function waitedFor({ rejecting, silent }: Announcement): readonly WaitedFor[] {
   return [...named, ...[...silent].slice(0, MAX_NAMED - named.length).map(({ client }) => ({ client: client() }))]
 }
 
-function phaseOf(bundle: TrustBundle, { anchor, isHeld, announcement }: HeldRoot): RootPhase {
+function rootPhase(bundle: TrustBundle, { anchor, isHeld, announcement }: HeldRoot): RootPhase {
   if (isHeld) return 'held'
   if (bundle.isGivenUp(anchor.fingerprint)) return 'retiring'
   return announcement ? 'announcing' : 'trusted'
