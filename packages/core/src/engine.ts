@@ -41,9 +41,7 @@ export class Engine implements AsyncDisposable {
   readonly state: State
   readonly #options: EngineOptions
   readonly #clock: Clock
-  /** What is still to be done, from `#done` on. */
   #actions: Action[] = []
-  #done = 0
   /** What was not due then is planned from then on: it may have fallen due while the actions were performed. */
   #decidedAt = Number.NEGATIVE_INFINITY
   #isPerforming = false
@@ -66,18 +64,20 @@ export class Engine implements AsyncDisposable {
     for (const action of decide(this.state, event, this.#decidedAt, this.#options.policy)) this.#actions.push(action)
     if (this.#isPerforming) return
     this.#isPerforming = true
-    try {
-      for (let action = this.#actions[this.#done]; action; action = this.#actions[this.#done]) {
-        // Before it is done: what a listener throws stops nothing that comes after it for good.
-        this.#done++
-        this.#perform(action)
+    const faults: unknown[] = []
+    for (let done = 0; done < this.#actions.length; done++) {
+      const action = this.#actions[done]
+      try {
+        if (action) this.#perform(action)
+      } catch (error) {
+        // What a listener or a store throws keeps nobody else from what is theirs.
+        faults.push(error)
       }
-      this.#actions = []
-      this.#done = 0
-    } finally {
-      this.#isPerforming = false
     }
+    this.#actions = []
+    this.#isPerforming = false
     this.#armTimer()
+    if (faults.length > 0) throw faults[0]
   }
 
   /** What the identity serves now. */
@@ -100,8 +100,7 @@ export class Engine implements AsyncDisposable {
   async restored(): Promise<void> {
     const { restoring } = this.state
     while (restoring.waiting + restoring.running > 0) {
-      await Promise.race(this.#inFlight)
-      await setImmediate()
+      await Promise.race([...this.#inFlight, setImmediate()])
     }
   }
 
@@ -130,16 +129,18 @@ export class Engine implements AsyncDisposable {
         this.#tellAccepted(action.identity, action.accepted)
         break
       case 'serve':
+        this.#stopLooking(action.identity.id)
         notify(subscribers.get(action.identity.id), this.current(action.identity.id))
         break
       case 'withdraw':
+        this.#stopLooking(action.id)
         notify(subscribers.get(action.id), undefined)
         break
       case 'publish':
         listeners.notify(action.bundle)
         break
       case 'storeRoots':
-        store?.putRoots(action.bundle.stored())
+        if (!this.#closed.signal.aborted) store?.putRoots(action.bundle.stored())
         break
       case 'wipe':
         action.key.wipe()
@@ -235,10 +236,18 @@ export class Engine implements AsyncDisposable {
     this.#looks.set(id, look)
   }
 
+  #stopLooking(id: SpiffeId): void {
+    this.#looks.get(id)?.[Symbol.dispose]()
+    this.#looks.delete(id)
+  }
+
   async #track(task: Promise<void>): Promise<void> {
     this.#inFlight.add(task)
-    await task
-    this.#inFlight.delete(task)
+    try {
+      await task
+    } finally {
+      this.#inFlight.delete(task)
+    }
   }
 
   #idle(): number {
@@ -249,11 +258,13 @@ export class Engine implements AsyncDisposable {
   #armTimer(): void {
     const at = nextWake(this.state, this.#decidedAt)
     if (this.state.isClosed || at === Number.POSITIVE_INFINITY || (this.#timer && this.#timer.at <= at)) return
-    this.#timer?.end[Symbol.dispose]()
+    const before = this.#timer
     const end = this.#clock.at(at, () => {
       this.#timer = undefined
       this.dispatch({ kind: 'woke' })
     })
     this.#timer = { at, end }
+    // Afterwards: a clock without a deadline looks for no jump.
+    before?.end[Symbol.dispose]()
   }
 }

@@ -224,7 +224,7 @@ export class SecretManager implements AsyncDisposable {
   holds(name: string): boolean {
     if (this.#identities.has(name)) return true
     if (this.files?.holds(name) || name === ALL_BUNDLES) return true
-    return this.#knowsDomain(name.slice('spiffe://'.length))
+    return name.startsWith(SCHEME) && this.#knowsDomain(name.slice(SCHEME.length))
   }
 
   /**
@@ -368,6 +368,8 @@ export class SecretManager implements AsyncDisposable {
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
 }
+
+const SCHEME = 'spiffe://'
 
 function withoutList(root: StoredRoot): StoredRoot {
   return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root

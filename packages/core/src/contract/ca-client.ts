@@ -90,7 +90,10 @@ export interface IssuedCertificate {
   readonly privateKey?: Uint8Array
   /** For what the identity is meant, in words of the CA's operator such as `internal`: clients of the Workload API get it. At most 1,024 characters. */
   readonly hint?: string
-  /** Called once the answer has passed every check. Until then nothing of it may be kept: its roots above all. */
+  /**
+   * Called once the answer has passed every check. Until then nothing of it may be kept: its roots above all. What it throws
+   * is reported, and the certificate is served all the same.
+   */
   readonly accepted?: () => void
 }
 

@@ -6,10 +6,14 @@ export class Events<E> {
 
   /** Calls `listener`, which must not throw, inside the change that it hears of. Disposing ends that. */
   subscribe(listener: (event: E) => void): Disposable {
-    const own = (event: E) => listener(event)
+    let isOn = true
+    const own = (event: E) => {
+      if (isOn) listener(event)
+    }
     this.#listeners = [...this.#listeners, own]
     return {
       [Symbol.dispose]: () => {
+        isOn = false
         this.#listeners = this.#listeners.filter(each => each !== own)
       },
     }

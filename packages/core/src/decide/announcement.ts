@@ -92,9 +92,13 @@ export function changeRoot(turn: Turn, bundle: TrustBundle, fingerprint: string,
 }
 
 /** It stays in its phase: no leaf under it is served, and it is not removed. */
-export function hold(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
+function hold(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
   if (root.isHeld) return
   root.isHeld = true
+  reportHeld(turn, bundle, root)
+}
+
+export function reportHeld(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
   reportPhase(turn, bundle, root.anchor.fingerprint, 'held', 'an operator holds it')
 }
 

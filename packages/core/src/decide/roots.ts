@@ -9,7 +9,7 @@ import { type ReadRoots, type RootReader, summarize } from '../trust/root-reader
 import type { Learned, LearnOptions, TrustBundle } from '../trust/trust-bundle.ts'
 import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import type { Crl } from '../x509/crl.ts'
-import { announce, announceAgain, hold } from './announcement.ts'
+import { announce, announceAgain, reportHeld } from './announcement.ts'
 import { closeBundle, phaseChanged, planRemoval, publish, removed, storeRoots } from './bundle.ts'
 import { crlChanged } from './revocation.ts'
 import { rootsMoved, rootTrusted } from './rollout.ts'
@@ -30,7 +30,7 @@ export function restoreRoots(turn: Turn, stored: readonly StoredRoot[], read: Ro
     const root = isAnnouncing || isHeld ? read(pem) : undefined
     const present = typeof root === 'object' ? bundle.root(root.fingerprint) : undefined
     if (present && isAnnouncing) announceAgain(turn, bundle, present)
-    if (present && isHeld) hold(turn, bundle, present)
+    if (present && isHeld) reportHeld(turn, bundle, present)
   }
   planRemoval(turn, bundle)
   revokeListed(turn, bundle)

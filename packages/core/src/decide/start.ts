@@ -21,7 +21,7 @@ export function startNext(turn: Turn): void {
 export function probePause(turn: Turn): void {
   const { ca, queue } = turn.state
   if (ca.awaitsRoots !== undefined || ca.pause.isOver) return
-  const next = queue.take(queue.running + 1)
+  const next = queue.takeMostUrgent()
   if (next) start(turn, next.key, next.urgency)
 }
 

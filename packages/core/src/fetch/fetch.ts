@@ -60,9 +60,16 @@ export async function fetch(
   const key = new RequestKey(options, id, signal, before?.key)
   using ticket = new Ticket(pending, { id, controller }, key, before)
   const answering = ask(options.ca, request, signal, key, ticket)
+  let isTaken = false
+  const take = (answer: Answer) => {
+    isTaken = true
+    answered(answer)
+  }
   try {
-    await untilAborted(judge(options, { id, signal }, answering, key, answered), signal)
+    await untilAborted(judge(options, { id, signal }, answering, key, take), signal)
   } catch (error) {
+    // The key is another's by now.
+    if (isTaken) throw error
     key.wipe()
     void wipeBrought(answering)
     throw asCAError(error, signal, id)

@@ -89,19 +89,28 @@ export class FetchQueue<Key> {
   /** The next one, which runs until {@link end}; `undefined` if none waits, or `limit` of them run. */
   take(limit: number): Taken<Key> | undefined {
     if (this.#running >= limit || this.#places.size === 0) return undefined
-    const next = this.#shift(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
-    if (!next) return undefined
-    const { urgency } = next.place
-    this.#wasRenewal = urgency === 'renewal'
-    this.#running++
-    if (!this.#wasRenewal) this.#others++
-    return { key: next.key, urgency }
+    return this.#take(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
+  }
+
+  /** The most urgent one, however many run. */
+  takeMostUrgent(): Taken<Key> | undefined {
+    return this.#take(BY_URGENCY)
   }
 
   /** One that was taken with this urgency has ended. */
   end(urgency: Urgency): void {
     this.#running--
     if (urgency !== 'renewal') this.#others--
+  }
+
+  #take(urgencies: readonly Urgency[]): Taken<Key> | undefined {
+    const next = this.#shift(urgencies)
+    if (!next) return undefined
+    const { urgency } = next.place
+    this.#wasRenewal = urgency === 'renewal'
+    this.#running++
+    if (!this.#wasRenewal) this.#others++
+    return { key: next.key, urgency }
   }
 
   #isRenewalsTurn(limit: number): boolean {
