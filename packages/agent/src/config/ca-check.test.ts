@@ -116,7 +116,7 @@ const DOES: readonly (readonly [what: string, does: string, says: readonly strin
 for (const [what, does, says] of DOES)
   test(`the check of a module that ${what}`, async t => {
     const folder = temporaryFolder(t)
-    const onLoad = `import { OptionError } from '@livery/core'`
+    const onLoad = `import { OptionError } from '@livery/core/plugin'`
     await writePluginModule(folder, { onLoad, fields: `${ACME} check() { ${does} },` })
     assert.deepEqual(await refusals(folder, 'plugin: ./acme.mjs,\n low: 2s'), says)
   })
