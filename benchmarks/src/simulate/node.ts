@@ -3,7 +3,6 @@ import { plainKeyVault, SealedKey, type SecretEvent } from '@livery/core'
 import {
   type Action,
   type Answer,
-  BundleTable,
   decide,
   type Event,
   judge,
@@ -12,7 +11,6 @@ import {
   type Policy,
   phaseOf,
   type Request,
-  RevocationTable,
   type State,
   schedulingOf,
 } from '@livery/core/decide'
@@ -74,7 +72,6 @@ export class SimulatedNode {
     const { ca, roots, trustDomain, random, ttlSeconds, settleMs } = options
     const rotation = settleMs === undefined ? {} : { settleMs }
     const scheduling = schedulingOf({ ttlSeconds, random, rotation }, roots)
-    const crls = new RevocationTable()
     const phaseOffset = random()
     this.#options = options
     this.#pollMs = scheduling.rootsPollMs
@@ -85,12 +82,11 @@ export class SimulatedNode {
       idle: scheduling.idle,
       watched: { has: () => true },
       trustDomain,
-      bundles: new BundleTable({ ...scheduling.rotation, trustDomain, listsOf: each => crls.of(each) }),
-      crls,
-      receipts: { of: () => [] },
       pending: { has: () => false },
       stored: undefined,
       clearStoreAt: Number.POSITIVE_INFINITY,
+      rotation: scheduling.rotation,
+      dispatch: event => this.#dispatch(event),
     })
     this.#policy = {
       ...scheduling,

@@ -3,7 +3,6 @@
 import { CAError } from './contract/ca-client.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe/spiffe-id.ts'
 import type { Issued } from './state/issued.ts'
-import type { Clock } from './time/clock.ts'
 import type { BundleTable } from './trust/bundle-table.ts'
 import { type CertificateVerifier, faultOf } from './x509/ca-answer-verifier.ts'
 import { splitCertificates } from './x509/pem.ts'
@@ -11,20 +10,17 @@ import { splitCertificates } from './x509/pem.ts'
 export class PreflightVerdicts {
   readonly #verifier: CertificateVerifier
   readonly #bundles: BundleTable
-  readonly #clock: Clock
   /** Thousands of certificates are of one kind, and are asked about in one moment. */
   readonly #verdicts = new Map<string, string | undefined>()
   #judgedAt = Number.NaN
 
-  constructor(verifier: CertificateVerifier, bundles: BundleTable, clock: Clock) {
+  constructor(verifier: CertificateVerifier, bundles: BundleTable) {
     this.#verifier = verifier
     this.#bundles = bundles
-    this.#clock = clock
   }
 
-  /** Why clients would refuse it, or another of its kind. */
-  refusalOf(issued: Issued, id: SpiffeId): string | undefined {
-    const now = this.#clock.now()
+  /** Why clients would refuse it, or another of its kind, at `now` (milliseconds since the epoch). */
+  refusalOf(issued: Issued, id: SpiffeId, now: number): string | undefined {
     if (this.#judgedAt !== now) this.#verdicts.clear()
     this.#judgedAt = now
     const roots = this.#bundles.current(trustDomainOf(id), id)

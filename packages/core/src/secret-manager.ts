@@ -29,9 +29,7 @@ import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/until-aborted.ts'
 import { BundleListeners } from './trust/bundle-listeners.ts'
-import { BundleReceipts } from './trust/bundle-receipts.ts'
-import { BundleTable } from './trust/bundle-table.ts'
-import { RevocationTable } from './trust/revocation.ts'
+import type { BundleTable } from './trust/bundle-table.ts'
 import { RootReader } from './trust/root-reader.ts'
 import {
   dropRefusal,
@@ -92,12 +90,27 @@ export class SecretManager implements AsyncDisposable {
     this.#clock = clock
     this.#pending = pending
     store?.failures.subscribe(({ name, failure }) => report(name, failure))
-    const crls = new RevocationTable()
-    const bundles = new BundleTable({ ...rotation, trustDomain, listsOf: each => crls.of(each) })
+    const subscribers: Subscribers<SpiffeId> = new Map()
+    // By then configured identities are held, and those in use on demand were requested.
+    const clearStoreAt = store
+      ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
+      : Number.POSITIVE_INFINITY
+    const state = newState({
+      watched: subscribers,
+      trustDomain,
+      pending,
+      stored: store,
+      clearStoreAt,
+      ttlSeconds,
+      concurrency,
+      idle: retention.idle,
+      rotation,
+      dispatch,
+    })
+    const { bundles } = state
     const reader = new RootReader(verifier)
-    const receipts = new BundleReceipts(name => bundles.isAnnouncing(name), dispatch)
     const parts = { clock, reader, record: report }
-    this.receipts = receipts
+    this.receipts = state.receipts
     this.#listeners = new BundleListeners(bundles)
     this.#configured = new ConfiguredRoots({
       ...parts,
@@ -122,28 +135,11 @@ export class SecretManager implements AsyncDisposable {
       record: report,
       read: (domain, lists, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls: lists, source }),
     })
-    const subscribers: Subscribers<SpiffeId> = new Map()
-    // By then configured identities are held, and those in use on demand were requested.
-    const clearStoreAt = store
-      ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
-      : Number.POSITIVE_INFINITY
     // Nodes that hold the same identities, each started at its own time, renew them at different ones.
     const phaseOffset = random()
-    const preflight = new PreflightVerdicts(verifier, bundles, clock)
+    const preflight = new PreflightVerdicts(verifier, bundles)
     this.#engine = new Engine({
-      state: newState({
-        watched: subscribers,
-        trustDomain,
-        bundles,
-        crls,
-        receipts,
-        pending,
-        stored: store,
-        clearStoreAt,
-        ttlSeconds,
-        concurrency,
-        idle: retention.idle,
-      }),
+      state,
       policy: {
         ...retention,
         rotation,
@@ -152,10 +148,9 @@ export class SecretManager implements AsyncDisposable {
         concurrency,
         random,
         phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
-        refusalOf: (issued, id) => preflight.refusalOf(issued, id),
+        refusalOf: (issued, id, now) => preflight.refusalOf(issued, id, now),
       },
       fetching: { ...fetching, reader, bundles, rootList: this.#rootList },
-      rootList: this.#rootList,
       listeners: this.#listeners,
       store,
       subscribers,
@@ -256,7 +251,7 @@ export class SecretManager implements AsyncDisposable {
     const found = findRoot(this.#bundles, fingerprint)
     if (typeof found === 'string') return { refused: found }
     const { bundle, root } = found
-    const refused = action === 'drop' ? dropRefusal(bundle, root.anchor.fingerprint) : undefined
+    const refused = action === 'drop' ? dropRefusal(bundle, root) : undefined
     if (refused !== undefined) return { refused }
     this.#engine.dispatch({ kind: 'rootChanged', bundle, fingerprint: root.anchor.fingerprint, action })
     return { done: statusOf(bundle, root, this.#clock.now()) }

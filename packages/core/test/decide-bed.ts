@@ -8,9 +8,7 @@ import { DEFAULT_OPTIONS } from '../src/secret-manager-options.ts'
 import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
 import { newState, type State } from '../src/state/state.ts'
 import { FakeClock } from '../src/testing/fake-clock.ts'
-import { BundleReceipts } from '../src/trust/bundle-receipts.ts'
-import { BundleTable } from '../src/trust/bundle-table.ts'
-import { RevocationTable } from '../src/trust/revocation.ts'
+import type { BundleReceipts } from '../src/trust/bundle-receipts.ts'
 
 export interface BedOptions {
   readonly trustDomain: string
@@ -28,13 +26,7 @@ export class TestBed {
   #timer: Disposable | undefined
 
   constructor({ trustDomain, settleMs, ackWaitMs }: BedOptions) {
-    const crls = new RevocationTable()
     const rotation = { ...DEFAULT_OPTIONS.rotation, settleMs, ownSettleMs: settleMs, overlapMs: 0, ackWaitMs }
-    const bundles = new BundleTable({ ...rotation, trustDomain, listsOf: each => crls.of(each) })
-    this.receipts = new BundleReceipts(
-      name => bundles.isAnnouncing(name),
-      event => this.dispatch(event),
-    )
     this.policy = {
       ...DEFAULT_OPTIONS,
       rotation,
@@ -47,13 +39,13 @@ export class TestBed {
       ...DEFAULT_OPTIONS,
       watched: this.watched,
       trustDomain,
-      bundles,
-      crls,
-      receipts: this.receipts,
       pending: new Set(),
       stored: undefined,
       clearStoreAt: Number.POSITIVE_INFINITY,
+      rotation,
+      dispatch: event => this.dispatch(event),
     })
+    this.receipts = this.state.receipts
   }
 
   get reports(): readonly { readonly name: string; readonly event: SecretEvent }[] {

@@ -162,7 +162,7 @@ function announcedIn(bundle: TrustBundle | undefined): readonly Announced[] {
 }
 
 function bundleOf({ state }: Turn, { name }: BundleReceipt): TrustBundle | undefined {
-  return state.bundles.get(name.slice('spiffe://'.length))
+  return state.bundles.named(name)
 }
 
 function count(number: number, noun: string): string {

@@ -3,13 +3,12 @@
 import { CAError } from '../contract/ca-client.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { failingWith, type Identity, OK, type Request, usable, worthKeeping } from '../state/identity.ts'
-import type { Issued, Source } from '../state/issued.ts'
-import { toIssued } from '../state/issued.ts'
+import { type Issued, type Source, toIssued } from '../state/issued.ts'
 import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { release } from './bundle.ts'
 import { gaveCertificate } from './circuit.ts'
 import type { Answer, Found, Judged, RestoreSource } from './event.ts'
-import { bringForward, enqueue, isCurrent, ownBackoff, retryAfter, wait } from './plan.ts'
+import { bringForward, enqueue, isCurrent, ownBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
 import { followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime, turnTime } from './renewal-time.ts'
@@ -24,13 +23,9 @@ import { report, type Turn } from './turn.ts'
 export function answered(turn: Turn, request: Request, answer: Answer, waitedMs: number): void {
   const identity = request.of
   const issued = isCurrent(request) ? take(turn, identity, answer, request) : undefined
-  if (issued instanceof CAError) {
+  if (!issued || issued instanceof CAError) {
     turn.actions.push({ kind: 'wipe', key: answer.key })
-    failed(turn, request, issued, waitedMs)
-    return
-  }
-  if (!issued) {
-    turn.actions.push({ kind: 'wipe', key: answer.key })
+    if (issued) failed(turn, request, issued, waitedMs)
     return
   }
   if (answer.accepted) turn.actions.push({ kind: 'accept', identity, accepted: answer.accepted })
@@ -64,9 +59,8 @@ export function restored(turn: Turn, identity: Identity, from: RestoreSource, fo
 }
 
 /** When the certificate of an identity follows a change at the CA. */
-export function timeToFollow({ policy, now }: Turn, identity: Identity): number {
-  const notAfter = usable(identity, now)?.secret.notAfter ?? now
-  return followTime({ now, notAfter }, policy.rotation.settleMs, identity.phase)
+export function timeToFollow(turn: Turn, identity: Identity): number {
+  return followTime(remainingOf(turn, identity), turn.policy.rotation.settleMs, identity.phase)
 }
 
 const WHAT = { store: 'stored', bootstrap: 'bootstrap' } as const

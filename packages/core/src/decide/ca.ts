@@ -1,7 +1,8 @@
 /** How much is asked of the CA at once, and when nothing is asked at all. */
 
 import type { CAError } from '../contract/ca-client.ts'
-import { type Identity, usable } from '../state/identity.ts'
+import { type Identity, isAlone, type Request, usable } from '../state/identity.ts'
+import type { SharedFault } from '../state/shared-fault.ts'
 import type { State } from '../state/state.ts'
 import type { Turn } from './turn.ts'
 
@@ -34,8 +35,26 @@ export function endPause({ state: { ca } }: Turn): void {
   ca.pause = { ...ca.pause, isOver: true }
 }
 
+/** Counts a failed request for a cause that many may share. `true` if that makes it one. */
+export function countAgainst(
+  turn: Turn,
+  fault: SharedFault,
+  { of, sentAt }: Request,
+  requestedWaitMs: number,
+): boolean {
+  return fault.failed({
+    of,
+    isAlone: isAlone(of),
+    startedAt: sentAt,
+    now: turn.now,
+    leastLeftMs: () => leastLeftMs(turn),
+    requestedWaitMs,
+    random: turn.policy.random(),
+  })
+}
+
 /** The least time that an identity which waits for the CA has left of its certificate; 0 for one without. */
-export function leastLeftMs({ state, now }: Turn): number {
+function leastLeftMs({ state, now }: Turn): number {
   let least = Number.POSITIVE_INFINITY
   for (const identity of state.identities.values())
     if (waitsForCA(identity))

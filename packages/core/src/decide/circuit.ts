@@ -2,8 +2,8 @@
 
 import type { CAError } from '../contract/ca-client.ts'
 import { isAbsence } from '../contract/ca-failure.ts'
-import { isAlone, type Request } from '../state/identity.ts'
-import { endPause, leastLeftMs, requestedWait } from './ca.ts'
+import type { Request } from '../state/identity.ts'
+import { countAgainst, endPause, requestedWait } from './ca.ts'
 import { caIsBack } from './outage.ts'
 import { reportForAll, type Turn } from './turn.ts'
 
@@ -21,23 +21,18 @@ export function gaveCertificate(turn: Turn, { sentAt }: Request, waitedMs: numbe
 }
 
 /** A request failed: what that says of the CA itself counts for all. */
-export function countFailure(turn: Turn, { of, sentAt }: Request, failure: CAError, waitedMs: number): void {
-  const { state, policy, now } = turn
-  const { ca } = state
+export function countFailure(turn: Turn, request: Request, failure: CAError, waitedMs: number): void {
+  const {
+    state: { ca },
+    now,
+  } = turn
+  const { sentAt } = request
   if (failure.local) {
     // A probe that did not reach the CA: the next identity probes it.
     if (ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
   } else if (isAbsence(failure)) {
     ca.window.overloaded(sentAt, now)
-    const opens = ca.absence.failed({
-      of,
-      isAlone: isAlone(of),
-      startedAt: sentAt,
-      now,
-      leastLeftMs: () => leastLeftMs(turn),
-      requestedWaitMs: requestedWait(turn, failure) ?? 0,
-      random: policy.random(),
-    })
+    const opens = countAgainst(turn, ca.absence, request, requestedWait(turn, failure) ?? 0)
     if (opens) reportForAll(turn, { kind: 'ca-down' })
   } else {
     answered(turn, sentAt)

@@ -6,7 +6,7 @@ import { failingWith, hasFailedAlone, type Identity, isAlone, usable } from '../
 import { HANGING_MS } from '../state/shared-fault.ts'
 import { isUsed } from '../state/state.ts'
 import { hurryProbe } from './ca.ts'
-import { bringForward, enqueue, ownBackoff, retryAfter, wait } from './plan.ts'
+import { bringForward, enqueue, firstReason, ownBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { wakeTime } from './renewal-time.ts'
 import { reportForAll, type Turn } from './turn.ts'
 
@@ -90,11 +90,6 @@ function usedFirst({ state }: Turn, identities: readonly Identity[]): readonly I
   ]
 }
 
-function firstReason({ state }: Turn, identity: Identity): 'on-demand' | 'first' {
-  return isUsed(state, identity) ? 'on-demand' : 'first'
-}
-
-function timeToWake({ state, now }: Turn, identity: Identity): number {
-  const notAfter = usable(identity, now)?.secret.notAfter ?? now
-  return wakeTime({ now, notAfter }, identity.phase, isUsed(state, identity))
+function timeToWake(turn: Turn, identity: Identity): number {
+  return wakeTime(remainingOf(turn, identity), identity.phase, isUsed(turn.state, identity))
 }

@@ -9,9 +9,9 @@ import {
   usable,
   type Work,
 } from '../state/identity.ts'
-import { armWake } from '../state/state.ts'
+import { armWake, isUsed } from '../state/state.ts'
 import { backoff } from '../time/backoff.ts'
-import { retryTime } from './renewal-time.ts'
+import { type Remaining, retryTime } from './renewal-time.ts'
 import { report, type Turn } from './turn.ts'
 
 /** Waits up to four times the shortest (2 s), and how many more of those a CA gets that does not know the identity yet: about 17 s. */
@@ -76,6 +76,16 @@ export function ownBackoff({ policy: { retry, random } }: Turn, identity: Identi
   const failures = ++identity.backoffs
   const counted = isNew ? Math.max(Math.min(failures, SHORT_WAITS), failures - MORE_SHORT_WAITS) : failures
   return backoff(counted, retry, random())
+}
+
+/** What is left of its certificate: nothing, without one. */
+export function remainingOf({ now }: Turn, identity: Identity): Remaining {
+  return { now, notAfter: usable(identity, now)?.secret.notAfter ?? now }
+}
+
+/** The reason of a request for an identity without a certificate. */
+export function firstReason({ state }: Turn, identity: Identity): 'on-demand' | 'first' {
+  return isUsed(state, identity) ? 'on-demand' : 'first'
 }
 
 /** Whether it is still the request that its identity waits for: forgetting wins over a late answer. */

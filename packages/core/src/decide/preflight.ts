@@ -1,7 +1,7 @@
 /** Pre-flight: no leaf that clients would refuse with the roots that they are served, while there is a better one. */
 
-import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { type Identity, usable, worthKeeping } from '../state/identity.ts'
+import { membersOf } from '../state/state.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { isEnding } from './renewal-time.ts'
 import { report, type Turn } from './turn.ts'
@@ -23,12 +23,12 @@ export function servesRefused(turn: Turn, identity: Identity, reason: string): b
 /** Reports leaves in use that clients refuse now that these roots are served: one of each kind. */
 export function reportRefused(turn: Turn, bundle: TrustBundle): void {
   const seen = new Set<string>()
-  for (const identity of membersOf(turn, bundle)) {
+  for (const identity of membersOf(turn.state, bundle)) {
     const current = usable(identity, turn.now)
     if (seen.size === MAX_CHECKED) return
     if (!current || current.clientRefusal !== undefined || seen.has(current.kind)) continue
     seen.add(current.kind)
-    const refusal = turn.policy.refusalOf(current, identity.id)
+    const refusal = turn.policy.refusalOf(current, identity.id, turn.now)
     if (refusal === undefined) continue
     const reason = `${identity.id}, and others of its issuer and key: ${refusal}`
     report(turn, bundle.name, { kind: 'preflight-failed', reason, isServed: true })
@@ -39,16 +39,7 @@ function hasBetter({ policy, now }: Turn, identity: Identity): boolean {
   const inUse = worthKeeping(identity, now)
   if (!inUse) return false
   const { receivedAt, secret } = inUse
-  return !isEnding({ receivedAt, notAfter: secret.notAfter }, now) && policy.refusalOf(inUse, identity.id) === undefined
-}
-
-function* membersOf({ state: { identities } }: Turn, { owner, trustDomain }: TrustBundle): Iterable<Identity> {
-  const own = owner && identities.get(owner)
-  if (own) yield own
-  if (owner) return
-  for (const identity of identities.values()) if (isIn(identity.id, trustDomain)) yield identity
-}
-
-function isIn(id: SpiffeId, trustDomain: string): boolean {
-  return trustDomainOf(id) === trustDomain
+  return (
+    !isEnding({ receivedAt, notAfter: secret.notAfter }, now) && policy.refusalOf(inUse, identity.id, now) === undefined
+  )
 }

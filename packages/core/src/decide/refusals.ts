@@ -5,10 +5,9 @@ import { type FailureKind, failureKind } from '../contract/ca-failure.ts'
 import type { SharedRefusal } from '../state/ca-health.ts'
 import { failingWith, type Identity, isAlone, type Request, usable } from '../state/identity.ts'
 import { SharedFault } from '../state/shared-fault.ts'
-import { isUsed } from '../state/state.ts'
-import { leastLeftMs, requestedWait } from './ca.ts'
+import { countAgainst, requestedWait } from './ca.ts'
 import { wakeAll } from './outage.ts'
-import { enqueue } from './plan.ts'
+import { enqueue, firstReason } from './plan.ts'
 import { probePause } from './start.ts'
 import { reportForAll, type Turn } from './turn.ts'
 
@@ -16,10 +15,9 @@ import { reportForAll, type Turn } from './turn.ts'
 const LEAST_WITHOUT_ROOM_MS = 1_600
 
 /** A request was refused, or could not be made. Whether its identity shares the cause with many. */
-export function shareFailure(turn: Turn, { of, sentAt }: Request, failure: CAError): boolean {
+export function shareFailure(turn: Turn, request: Request, failure: CAError): boolean {
   const {
     state: { ca },
-    policy,
     now,
   } = turn
   const kind = failureKind(failure)
@@ -28,17 +26,9 @@ export function shareFailure(turn: Turn, { of, sentAt }: Request, failure: CAErr
   shared.hasSleepers = true
   const wait = requestedWait(turn, failure)
   const waitForRoom = wait === undefined ? LEAST_WITHOUT_ROOM_MS : ca.pause.until - now
-  const opens = shared.fault.failed({
-    of,
-    isAlone: isAlone(of),
-    startedAt: sentAt,
-    now,
-    leastLeftMs: () => leastLeftMs(turn),
-    requestedWaitMs: kind === 'rate-limited' ? waitForRoom : (wait ?? 0),
-    random: policy.random(),
-  })
+  const opens = countAgainst(turn, shared.fault, request, kind === 'rate-limited' ? waitForRoom : (wait ?? 0))
   if (opens) reportForAll(turn, { kind: 'shared-failure', failure: kind })
-  return shared.fault.since !== undefined && !isAlone(of)
+  return shared.fault.since !== undefined && !isAlone(request.of)
 }
 
 /** A request had its certificate; `kind`: what its identity failed with before, if it did. */
@@ -106,8 +96,7 @@ function probe(turn: Turn, kind: FailureKind, shared: SharedRefusal): void {
   }
   shared.fault.started(now, next)
   shared.wasUrgent = usable(next, now) === undefined
-  const first = isUsed(state, next) ? 'on-demand' : 'first'
-  enqueue(turn, next, shared.wasUrgent ? first : 'renewal')
+  enqueue(turn, next, shared.wasUrgent ? firstReason(turn, next) : 'renewal')
   if (kind === 'rate-limited') probePause(turn)
 }
 

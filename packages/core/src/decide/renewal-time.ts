@@ -85,7 +85,8 @@ export function phaseOf(identity: SpiffeId): number {
 const SPREAD_SHARE = 0.1
 const SPREAD_MOST_MS = 600_000
 
-interface Remaining {
+/** What is left of a certificate, at `now`. */
+export interface Remaining {
   readonly now: number
   readonly notAfter: number
 }

@@ -4,11 +4,11 @@ import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import { trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { type Identity, newest, usable, worthKeeping } from '../state/identity.ts'
 import type { Issued } from '../state/issued.ts'
-import { isUsed } from '../state/state.ts'
+import { isUsed, membersOf } from '../state/state.ts'
 import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import { storeRoots } from './bundle.ts'
 import { retryFailing } from './outage.ts'
-import { bringForward } from './plan.ts'
+import { bringForward, remainingOf } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { turnTime } from './renewal-time.ts'
 import { dropUpcoming, hasten } from './serving.ts'
@@ -55,7 +55,7 @@ export function rootTrusted(turn: Turn, bundle: TrustBundle, fingerprint: string
   const waiting = inTurn(turn, bundle, ({ upcoming }) => upcoming?.issued.root.fingerprint === fingerprint)
   const someServed = serveWaiting(turn, waiting)
   // Roots of one identity come with its certificate; one that the operator lists says nothing of the CA.
-  if (bundle.owner || !bundle.isNamed(fingerprint)) return
+  if (bundle.owner || bundle.root(fingerprint)?.standing === undefined) return
   if (waiting.length > 0) {
     if (someServed) follow(turn, bundle, fingerprint)
   } else {
@@ -91,7 +91,7 @@ function serveWaiting(turn: Turn, all: readonly Identity[]): boolean {
   let some = false
   for (const identity of all) {
     const waiting = identity.upcoming?.issued
-    const refusal = waiting && turn.policy.refusalOf(waiting, identity.id)
+    const refusal = waiting && turn.policy.refusalOf(waiting, identity.id, turn.now)
     if (!waiting || (refusal !== undefined && !servesRefused(turn, identity, refusal))) continue
     some = true
     if (mayReplace(turn, identity, waiting)) hasten(turn, identity, waiting.secret.notBefore)
@@ -109,12 +109,9 @@ function follow(turn: Turn, bundle: TrustBundle, fingerprint: string): void {
 
 /** Brings the renewals of leaves forward whose root `isOld`, spread out. */
 function replaceInTurn(turn: Turn, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
-  const { now } = turn
   const all = replaceable(turn, bundle, isOld)
-  for (const [index, identity] of all.entries()) {
-    const notAfter = usable(identity, now)?.secret.notAfter ?? now
-    bringForward(turn, identity, turnTime({ now, notAfter }, index / all.length), 'new-root')
-  }
+  for (const [index, identity] of all.entries())
+    bringForward(turn, identity, turnTime(remainingOf(turn, identity), index / all.length), 'new-root')
 }
 
 function replaceable(turn: Turn, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): readonly Identity[] {
@@ -127,19 +124,15 @@ function replaceable(turn: Turn, bundle: TrustBundle, isOld: (root: TrustAnchor)
 /** The identities whose leaves are verified with this bundle: streamed ones first, each kind by what is left. */
 function inTurn(turn: Turn, bundle: TrustBundle, matches: (identity: Identity) => boolean): readonly Identity[] {
   const { state, now } = turn
-  const found = membersOf(turn, bundle).flatMap(identity => {
-    if (!matches(identity)) return []
+  const found = [...membersOf(state, bundle)].flatMap(identity => {
+    if (!matches(identity) || !isVerifiedWith(turn, bundle, identity)) return []
     return [{ identity, notAfter: newest(identity, now)?.secret.notAfter ?? 0, isUsed: isUsed(state, identity) }]
   })
   found.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || a.notAfter - b.notAfter)
   return found.map(({ identity }) => identity)
 }
 
-function membersOf({ state: { identities, bundles }, now }: Turn, { owner, trustDomain }: TrustBundle): Identity[] {
-  const own = owner && identities.get(owner)
-  if (owner) return own ? [own] : []
-  return [...identities.values()].filter(identity => {
-    const root = newest(identity, now)?.root.fingerprint ?? ''
-    return trustDomainOf(identity.id) === trustDomain && !bundles.own(identity.id)?.anchor(root)
-  })
+/** Not those whose leaves are under roots of their own. */
+function isVerifiedWith({ state: { bundles }, now }: Turn, { owner }: TrustBundle, identity: Identity): boolean {
+  return owner !== undefined || !bundles.own(identity.id)?.anchor(newest(identity, now)?.root.fingerprint ?? '')
 }

@@ -2,8 +2,9 @@
 
 import { type Identity, usable } from '../state/identity.ts'
 import type { Issued } from '../state/issued.ts'
-import { armWake, isUsed } from '../state/state.ts'
+import { armWake } from '../state/state.ts'
 import { release } from './bundle.ts'
+import { firstReason } from './plan.ts'
 import { report, type Turn } from './turn.ts'
 
 /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */
@@ -94,7 +95,7 @@ function expire(turn: Turn, identity: Identity): void {
   report(turn, identity.id, { kind: 'withdrawn', reason: 'expired' })
   actions.push({ kind: 'withdraw', id: identity.id })
   // A request that is still queued is as urgent as if there had never been one.
-  if (identity.work.kind === 'queued') state.queue.push(identity, isUsed(state, identity) ? 'on-demand' : 'first')
+  if (identity.work.kind === 'queued') state.queue.push(identity, firstReason(turn, identity))
   if (current) release(turn, current)
 }
 

@@ -5,7 +5,6 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Identity } from '../state/identity.ts'
 import type { Issued } from '../state/issued.ts'
 import type { State } from '../state/state.ts'
-import type { IdleAction } from '../state/unused.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { Action } from './event.ts'
 import type { RotationPolicy } from './renewal-time.ts'
@@ -15,7 +14,7 @@ export interface Policy {
   readonly rotation: RotationPolicy & {
     /** How long a new root is only trusted before leaves under it are served. */
     readonly settleMs: number
-    /** Of roots that count for one identity. */
+    /** The same for roots that count for one identity. */
     readonly ownSettleMs: number
     /** How long clients that say nothing are waited for. */
     readonly ackWaitMs: number
@@ -26,13 +25,12 @@ export interface Policy {
   readonly concurrency: number
   readonly maxIdentities: number
   readonly removalGraceMs: number
-  readonly idle: { readonly afterMs: number; readonly action: IdleAction }
   /** In [0, 1). */
   readonly random: () => number
   /** See {@link Identity.phase}. */
   readonly phaseOf: (id: SpiffeId) => number
   /** Why clients would refuse the certificate with the roots that they are served now. */
-  readonly refusalOf: (issued: Issued, id: SpiffeId) => string | undefined
+  readonly refusalOf: (issued: Issued, id: SpiffeId, now: number) => string | undefined
 }
 
 export interface Turn {

@@ -4,6 +4,7 @@ import { CAError } from '../contract/ca-client.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import { type Store, StoreError } from '../contract/store.ts'
 import type { Found, RestoreSource } from '../decide/event.ts'
+import type { CARootList } from '../listing/ca-root-list.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
@@ -21,8 +22,7 @@ export interface RestoreOptions {
   readonly reader: RootReader
   /** Read, never changed. */
   readonly bundles: BundleTable
-  /** Resolves when the CA has listed its roots for the first time, or has failed to, or has none. */
-  readonly firstAsked: Promise<void>
+  readonly rootList: Pick<CARootList, 'firstAsked'>
   readonly verifier: CertificateVerifier
   readonly vault: KeyVault
   readonly clock: Clock
@@ -86,11 +86,11 @@ async function wipeLate(reading: Promise<Read | undefined>): Promise<void> {
 
 /** Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again. */
 async function offeredRoots(
-  { bundles, reader, clock, firstAsked }: RestoreOptions,
+  { bundles, reader, clock, rootList }: RestoreOptions,
   id: SpiffeId,
   { roots = [], rootsFor }: Read,
 ): Promise<OfferedRoots> {
-  if (roots.length === 0 && !bundles.get(trustDomainOf(id))) await firstAsked
+  if (roots.length === 0 && !bundles.get(trustDomainOf(id))) await rootList.firstAsked
   return await readOffered(reader, id, { roots, ...(rootsFor && { rootsFor }) }, clock.now())
 }
 

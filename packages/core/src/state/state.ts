@@ -1,10 +1,10 @@
 /** All that is held and known: the engine owns it, and `decide` alone changes it. */
 
 import type { PendingRequests, Store } from '../contract/store.ts'
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { BundleReceipts } from '../trust/bundle-receipts.ts'
-import type { BundleTable } from '../trust/bundle-table.ts'
-import type { RevocationTable } from '../trust/revocation.ts'
+import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { BundleReceipts, type ReceiptEvent } from '../trust/bundle-receipts.ts'
+import { BundleTable, type BundleTableOptions } from '../trust/bundle-table.ts'
+import { RevocationTable } from '../trust/revocation.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { type CAHealth, newCAHealth } from './ca-health.ts'
 import { FetchQueue } from './fetch-queue.ts'
@@ -34,7 +34,7 @@ export interface State {
   readonly bundles: BundleTable
   readonly crls: RevocationTable
   /** What the live streams were sent, and how they answered: kept by the server's side. */
-  readonly receipts: Pick<BundleReceipts, 'of'>
+  readonly receipts: BundleReceipts
   /** Requests that wait for somebody's approval. */
   readonly pending: Pick<PendingRequests, 'has'>
   /** What the previous process left. */
@@ -46,19 +46,23 @@ export interface State {
   isClosed: boolean
 }
 
-export interface StateParts
-  extends Pick<
-    State,
-    'watched' | 'trustDomain' | 'bundles' | 'crls' | 'receipts' | 'pending' | 'stored' | 'clearStoreAt'
-  > {
+export interface StateParts extends Pick<State, 'watched' | 'trustDomain' | 'pending' | 'stored' | 'clearStoreAt'> {
   readonly ttlSeconds: number
   readonly concurrency: number
   readonly idle: { readonly afterMs: number; readonly action: IdleAction }
+  readonly rotation: Pick<BundleTableOptions, 'settleMs' | 'ownSettleMs' | 'overlapMs'>
+  /** Decides on what streams report of a root that is announced. */
+  readonly dispatch: (event: ReceiptEvent) => void
 }
 
-export function newState({ ttlSeconds, concurrency, idle, ...parts }: StateParts): State {
+export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ...parts }: StateParts): State {
+  const crls = new RevocationTable()
+  const bundles = new BundleTable({ ...rotation, trustDomain: parts.trustDomain, listsOf: each => crls.of(each) })
   return {
     ...parts,
+    bundles,
+    crls,
+    receipts: new BundleReceipts(name => bundles.isAnnouncing(name), dispatch),
     identities: new Map(),
     unused: new Unused(idle),
     rejected: new Set(),
@@ -71,6 +75,14 @@ export function newState({ ttlSeconds, concurrency, idle, ...parts }: StateParts
     bundleWakes: new Wakes(),
     isClosed: false,
   }
+}
+
+/** The identities that have roots of the bundle: its owner, or all of its trust domain. */
+export function* membersOf({ identities }: State, { owner, trustDomain }: TrustBundle): Iterable<Identity> {
+  const own = owner && identities.get(owner)
+  if (own) yield own
+  if (owner) return
+  for (const identity of identities.values()) if (trustDomainOf(identity.id) === trustDomain) yield identity
 }
 
 /** Whether somebody watches this very identity. */

@@ -103,10 +103,18 @@ export class BundleTable {
     return allBundlesSecret(trustDomain, bundles)
   }
 
+  /** The bundle of a trust domain, by {@link TrustBundle.name}. */
+  named(name: string): TrustBundle | undefined {
+    return this.#bundles.get(name.slice('spiffe://'.length))
+  }
+
   /** Whether clients are to learn a root of the bundle with this name. */
   isAnnouncing(name: string): boolean {
-    const bundle = this.#bundles.get(name.slice('spiffe://'.length))
-    return bundle?.roots().some(({ announcement }) => announcement !== undefined) ?? false
+    return (
+      this.named(name)
+        ?.roots()
+        .some(({ announcement }) => announcement !== undefined) ?? false
+    )
   }
 
   /** The bundle that holds this root for an identity. */

@@ -176,3 +176,13 @@ export class HeldRoots {
 export function isGone({ standing }: Pick<HeldRoot, 'standing'>): boolean {
   return standing === 'given-up' || standing === 'revoked'
 }
+
+/** Whether the CA's list, its latest answer or the operator has it now. */
+export function isListed({ standing, isConfigured, givenUpAt }: HeldRoot): boolean {
+  return isConfigured || (standing !== undefined && givenUpAt === undefined)
+}
+
+/** Whether the CA's list or the operator has it: what only answers name can be kept out. */
+export function isOnList({ standing, isConfigured }: HeldRoot): boolean {
+  return isConfigured || standing === 'listed'
+}

@@ -2,7 +2,7 @@
 
 import type { RootPhase } from '../contract/trust-anchor.ts'
 import type { BundleTable } from './bundle-table.ts'
-import type { Announcement, HeldRoot } from './held-roots.ts'
+import { type Announcement, type HeldRoot, isListed, isOnList } from './held-roots.ts'
 import type { TrustBundle } from './trust-bundle.ts'
 
 /** A fingerprint may be cut, as in git. */
@@ -73,7 +73,7 @@ export function statusOf(bundle: TrustBundle, root: HeldRoot, now: number): Root
   return {
     fingerprint,
     phase: rootPhase(bundle, root),
-    isListed: bundle.isListed(fingerprint),
+    isListed: isListed(root),
     leaves: leases,
     waiting: announcement ? announcement.rejecting.size + announcement.silent.size : 0,
     waitsFor: announcement ? waitedFor(announcement) : [],
@@ -96,8 +96,9 @@ export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustB
 }
 
 /** Why a root cannot be dropped, with the remedy. */
-export function dropRefusal(bundle: TrustBundle, fingerprint: string): string | undefined {
-  if (bundle.isOnList(fingerprint))
+export function dropRefusal(bundle: TrustBundle, root: HeldRoot): string | undefined {
+  const { fingerprint } = root.anchor
+  if (isOnList(root))
     return 'The CA or the configuration lists it, so that it would come back. Remove it there; livery trust status shows when it leaves.'
   const isLast = bundle.anchors().every(each => each.fingerprint === fingerprint || bundle.isGivenUp(each.fingerprint))
   if (!isLast) return undefined

@@ -109,26 +109,9 @@ export class TrustBundle {
     return held !== undefined && isGone(held) && !held.isConfigured
   }
 
-  /** Whether the CA's list, its latest answer or the operator has it now. */
-  isListed(fingerprint: string): boolean {
-    const held = this.#roots.get(fingerprint)
-    return held !== undefined && (held.isConfigured || (held.standing !== undefined && held.givenUpAt === undefined))
-  }
-
-  /** Whether the CA's list or the operator has it: what only answers name can be kept out. */
-  isOnList(fingerprint: string): boolean {
-    const held = this.#roots.get(fingerprint)
-    return held !== undefined && (held.standing === 'listed' || held.isConfigured)
-  }
-
   /** Whether it was revoked: no answer brings it back. */
   isRevoked(fingerprint: string): boolean {
     return this.#revoked.has(fingerprint)
-  }
-
-  /** Whether the CA has ever named it. */
-  isNamed(fingerprint: string): boolean {
-    return this.#roots.get(fingerprint)?.standing !== undefined
   }
 
   /** Whether no root of the CA is in it: the next one has no older one to follow. */
@@ -171,11 +154,6 @@ export class TrustBundle {
         ({ anchor, isConfigured, isHeld }) => !isConfigured && !isHeld && fingerprints.includes(anchor.fingerprint),
       )
     return this.#remove(found)
-  }
-
-  /** Leaves in use or waiting under a root. */
-  leaves(fingerprint: string): number {
-    return this.#roots.get(fingerprint)?.leases ?? 0
   }
 
   /** Whether nobody lists any of its roots and no leaf needs one. */

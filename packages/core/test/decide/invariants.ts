@@ -42,7 +42,7 @@ export function checkInvariants(world: World): void {
 }
 
 function checkPlan(world: World, identity: Identity, current: ReadonlyMap<Identity, Request>): void {
-  const { state, reads, policy } = world
+  const { state, reads, settings } = world
   const { id, work, keep } = identity
   switch (work.kind) {
     case 'waiting':
@@ -58,7 +58,7 @@ function checkPlan(world: World, identity: Identity, current: ReadonlyMap<Identi
     }
     case 'idle':
       claim(
-        keep.kind !== 'on-demand' && !isUsed(state, identity) && policy.idle.action === 'drop',
+        keep.kind !== 'on-demand' && !isUsed(state, identity) && settings.idle.action === 'drop',
         () => `${id} is idle: ${keep.kind}, used: ${isUsed(state, identity)}`,
       )
       break
@@ -148,7 +148,7 @@ export function checkAtRest(world: World): void {
 }
 
 /** What nobody uses is let go. */
-function checkIdle({ state, now, usedAt, policy: { idle } }: World, identity: Identity): void {
+function checkIdle({ state, now, usedAt, settings: { idle } }: World, identity: Identity): void {
   const { id, keep, work, addedAt } = identity
   const isKept = keep.kind === 'pinned' && idle.action === 'renew'
   if (isUsed(state, identity) || isKept || keep.kind === 'removed' || work.kind === 'idle') return

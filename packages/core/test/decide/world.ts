@@ -13,9 +13,6 @@ import { type Identity, type Request, usable } from '../../src/state/identity.ts
 import type { Issued } from '../../src/state/issued.ts'
 import { newState, type State } from '../../src/state/state.ts'
 import type { ClockJump } from '../../src/time/clock.ts'
-import { BundleReceipts } from '../../src/trust/bundle-receipts.ts'
-import { BundleTable } from '../../src/trust/bundle-table.ts'
-import { RevocationTable } from '../../src/trust/revocation.ts'
 import { dropRefusal, type RootAction } from '../../src/trust/rotation-status.ts'
 import { MAX_CLOCK_SKEW_MS } from '../../src/x509/ca-answer-verifier.ts'
 import { readCrls } from '../../src/x509/crl.ts'
@@ -82,15 +79,12 @@ export class World {
   /** By the names of the bundles: what all who watch them were sent last. */
   readonly published = new Map<string, TrustBundleSecret | undefined>()
   state: State
-  receipts: BundleReceipts
   readonly policy: Policy
   readonly #served = new WeakSet<Issued>()
-  readonly #events: Event[] = []
   readonly #actions: Action[] = []
   /** Of the timer, as of the last decision: what it leaves undone is due then, whatever the time is by now. */
   wakeAt = Number.POSITIVE_INFINITY
   #wakesInVain = 0
-  #isDeciding = false
   #isPerforming = false
 
   constructor(random: Random, settings: Settings, fixtures: Fixtures) {
@@ -104,9 +98,7 @@ export class World {
     )
     this.ca = new RandomCA(random, fixtures.authorities, this.keys)
     this.policy = this.#policy()
-    const { state, receipts } = this.#open()
-    this.state = state
-    this.receipts = receipts
+    this.state = this.#open()
     this.#askRoots(0)
   }
 
@@ -118,12 +110,7 @@ export class World {
 
   /** As the engine's. */
   dispatch(event: Event): void {
-    this.#events.push(event)
-    if (this.#isDeciding) return
-    this.#isDeciding = true
-    for (let next = this.#events.shift(); next; next = this.#events.shift())
-      this.#actions.push(...decide(this.state, next, this.now, this.policy))
-    this.#isDeciding = false
+    this.#actions.push(...decide(this.state, event, this.now, this.policy))
     this.wakeAt = nextWake(this.state, this.now)
     if (this.#isPerforming) return
     this.#isPerforming = true
@@ -251,9 +238,7 @@ export class World {
     this.#askAgain.clear()
     this.pending.clear()
     this.disk.open()
-    const { state, receipts } = this.#open()
-    this.state = state
-    this.receipts = receipts
+    this.state = this.#open()
     this.wakeAt = Number.POSITIVE_INFINITY
     const { roots } = this.disk
     if (roots.length > 0) this.dispatch({ kind: 'rootsRestored', roots, read: this.fixtures.read })
@@ -263,7 +248,7 @@ export class World {
   /** One more stream of the server. */
   openStream(mood: Mood): void {
     const bundles = [...this.state.bundles.byTrustDomain.values()].flatMap(({ secret }) => secret ?? [])
-    this.server.open(this.receipts, mood, bundles, this.now)
+    this.server.open(this.state.receipts, mood, bundles, this.now)
   }
 
   /** The list of this authority; without one the lists are empty. */
@@ -276,8 +261,9 @@ export class World {
   /** As an operator does. */
   changeRoot(fingerprint: string, action: RootAction): void {
     const bundle = this.state.bundles.get(TRUST_DOMAIN)
-    if (!bundle?.root(fingerprint)) return
-    if (action === 'drop' && dropRefusal(bundle, fingerprint) !== undefined) return
+    const root = bundle?.root(fingerprint)
+    if (!bundle || !root) return
+    if (action === 'drop' && dropRefusal(bundle, root) !== undefined) return
     this.dispatch({ kind: 'rootChanged', bundle, fingerprint, action })
   }
 
@@ -292,31 +278,20 @@ export class World {
     }
   }
 
-  #open(): { readonly state: State; readonly receipts: BundleReceipts } {
+  #open(): State {
     const { settings, disk, watched, pending } = this
-    const crls = new RevocationTable()
-    const { settleMs, ownSettleMs } = settings.rotation
-    const { overlapMs } = settings
-    const listsOf = (trustDomain: string) => crls.of(trustDomain)
-    const bundles = new BundleTable({ trustDomain: TRUST_DOMAIN, settleMs, ownSettleMs, overlapMs, listsOf })
-    const receipts = new BundleReceipts(
-      name => bundles.isAnnouncing(name),
-      event => this.dispatch(event),
-    )
-    const state = newState({
+    return newState({
       watched,
       trustDomain: TRUST_DOMAIN,
-      bundles,
-      crls,
-      receipts,
       pending,
       stored: settings.hasStore ? { take: id => disk.has(id) } : undefined,
       clearStoreAt: settings.hasStore ? this.now + settings.idle.afterMs : Number.POSITIVE_INFINITY,
       ttlSeconds: settings.ttlSeconds,
       concurrency: settings.concurrency,
       idle: settings.idle,
+      rotation: { ...settings.rotation, overlapMs: settings.overlapMs },
+      dispatch: event => this.dispatch(event),
     })
-    return { state, receipts }
   }
 
   #askRoots(afterMs: number): void {
