@@ -102,7 +102,7 @@ export class ModelCA {
     this.#announce()
   }
 
-  /** For a node, drawn by chance. */
+  /** The replica that a node keeps, drawn by chance. */
   drawReplica(): Replica {
     const replica = this.#replicas[Math.floor(this.#options.random() * this.#replicas.length)]
     if (!replica) throw new RangeError('Cannot draw a replica of a CA without any')

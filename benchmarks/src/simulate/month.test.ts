@@ -23,7 +23,7 @@ const small: ScenarioSettings = {
   seed: 1,
 }
 
-test('a replica has the same month on a thread of its own as here', async () => {
+test('a replica has the same month on another thread as here', async () => {
   const [first, second] = replicaMonths(small)
   assert.ok(first && second)
   const rows = await month(small, () => {})

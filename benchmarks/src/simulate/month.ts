@@ -1,6 +1,6 @@
 /**
  * A month of a fleet that is too large for one world. A node stays on one replica of the CA, and replicas share nothing: so each
- * replica with its nodes is a world of its own, exact, on a thread of its own. Some of them stand for all.
+ * replica with its nodes is simulated exactly, on its thread, and shares nothing with the others. Some of them stand for all.
  */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'

@@ -149,7 +149,7 @@ const WAITS = 'The events of the identity say what the agent waits for.'
 /** Identities whose trouble has one cause. */
 class Group {
   count = 0
-  /** Of the worst of them. */
+  /** The severity of its worst member. */
   severity: Severity = 'pending'
   isLate = false
   /** From when on an identity that the CA issues to shows that it refuses only these. */
@@ -169,7 +169,7 @@ class Group {
     // The pre-flight does not say since when.
     const begun = cause === 'clients-refuse' ? undefined : failingSince
     this.#since = Math.min(this.#since, begun ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
-    // For a renewal an earlier success proves nothing: the token of all may have ended since.
+    // A success from before proves nothing for a renewal: the token of all may have ended since.
     const since = failingSince ?? 0
     const from = lastSuccessAt === undefined ? Math.max(addedAt, since - TOGETHER_MS) : since
     this.refusedFrom = Math.max(this.refusedFrom, from)

@@ -129,7 +129,7 @@ function latenessOf(entry: IdentityEntry, { now }: Moment): Severity | undefined
   return left < VERY_LATE ? 'critical' : 'warning'
 }
 
-/** With a high `rotation.ratio` little is left by then. While a newer certificate is held back, `renewAt` is that one's. */
+/** A high `rotation.ratio` leaves little by then. `renewAt` belongs to a newer certificate while that one is held back. */
 function isOnPlan({ state, renewAt = 0, receivedAt, lastSuccessAt }: IdentityEntry, { now }: Moment): boolean {
   return state === 'available' && renewAt > now && receivedAt === lastSuccessAt
 }

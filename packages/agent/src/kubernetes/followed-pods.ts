@@ -22,7 +22,7 @@ const STATES = ['unknown', 'watching', 'away'] as const
 const REMEDY = 'Remove the section kubernetes, or run it in a pod'
 
 export class FollowedPods implements AsyncDisposable {
-  /** Of the pods that are listed. */
+  /** The tokens of the listed pods. */
   readonly tokens: WorkloadTokens
   /** `undefined` where no socket identifies pods and this machine does not let the agent. */
   readonly callers: PodCallers | undefined
