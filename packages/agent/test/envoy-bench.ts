@@ -220,7 +220,10 @@ export const FIVE_REQUESTS_PER_CONNECTION = {
   },
 }
 
-/** Requests without a pause until stopped; remembers every failure and every serial that api saw web call with. */
+/** Without a pause, requests take all the CPU from the agent and from other tests. */
+const PAUSE_MS = 20
+
+/** Requests until stopped; remembers every failure and every serial that api saw web call with. */
 export class Traffic implements AsyncDisposable {
   readonly failures: string[] = []
   readonly serials = new Set<string>()
@@ -253,6 +256,7 @@ export class Traffic implements AsyncDisposable {
         this.failures.push(String(error))
       }
       this.requests++
+      await wait(PAUSE_MS)
     }
   }
 }

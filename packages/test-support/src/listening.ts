@@ -21,17 +21,24 @@ export function portOf(server: Server): number {
   return address.port
 }
 
-const given = new Set<number>()
-
 /**
- * A port for a process that cannot take any. Never the same one twice in a process: two Envoys with one port share it (SO_REUSEPORT), and
- * take each other's connections.
+ * A port for a process that cannot take any. No other process of the tests gets it while this one runs: two Envoys with one port share
+ * it (SO_REUSEPORT), and take each other's connections. An abstract socket stands for the claim, since it ends with its process.
  */
 export async function freePort(): Promise<number> {
   const server = await listening(createServer())
   const port = portOf(server)
   await server[Symbol.asyncDispose]()
-  if (given.has(port)) return freePort()
-  given.add(port)
-  return port
+  return (await claim(port)) ? port : freePort()
+}
+
+async function claim(port: number): Promise<boolean> {
+  try {
+    const server = await listening(createServer(), `\0livery-test-port-${port}`)
+    server.unref()
+    return true
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'EADDRINUSE') return false
+    throw error
+  }
 }
