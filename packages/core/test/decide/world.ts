@@ -5,7 +5,7 @@ import { asShownCAError } from '../../src/contract/ca-failure.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
 import { decide } from '../../src/decide/decide.ts'
 import type { Action, Answer, Event, Found, Judged, RestoreSource } from '../../src/decide/event.ts'
-import type { Policy } from '../../src/decide/turn.ts'
+import type { Policy } from '../../src/decide/step.ts'
 import { nextWake } from '../../src/decide/wake.ts'
 import type { TrustBundleSecret } from '../../src/secrets/secret-item.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
@@ -269,11 +269,11 @@ export class World {
 
   #policy(): Policy {
     const { random, settings } = this
-    const phases = new Map(this.ids.map((id, index) => [id, index / settings.identities]))
+    const slots = new Map(this.ids.map((id, index) => [id, index / settings.identities]))
     return {
       ...settings,
       random: random.next,
-      phaseOf: id => phases.get(id) ?? 0,
+      slotOf: id => slots.get(id) ?? 0,
       refusalOf: ({ root }) => this.#refusal(root.fingerprint),
     }
   }
@@ -436,9 +436,9 @@ export class World {
     const judged = this.ca.certificate(id, stored, each => this.#refusal(each))
     this.ca.signer = signer
     const { verified, offered, key } = judged
-    const { receivedAt, phase, isProvisional } = stored
+    const { receivedAt, slot, isProvisional } = stored
     const fault = this.#faultOf(judged)
-    if (fault === undefined) return { verified, offered, key, receivedAt, phase, isProvisional }
+    if (fault === undefined) return { verified, offered, key, receivedAt, slot, isProvisional }
     key.wipe()
     return fault
   }
