@@ -44,7 +44,7 @@ class CrlFile implements RootSource {
 
 /** Lets what is due now happen, without time passing. */
 async function now({ clock, manager }: Bench): Promise<void> {
-  for (let step = 0; step < 20; step++) {
+  for (let turn = 0; turn < 20; turn++) {
     await clock.advance(0)
     do await setImmediate()
     while (manager.entries().some(({ renewAt }) => renewAt === undefined))

@@ -189,7 +189,7 @@ function refusal(certificate: string, bundle: string): string | undefined {
 
 /** Nothing is in flight, nor about to be. */
 async function settle(nodes: readonly Node[]): Promise<void> {
-  for (let step = 0; step < 3; step++) {
+  for (let turn = 0; turn < 3; turn++) {
     await setImmediate()
     for (const node of nodes) await node.idle()
   }
