@@ -60,7 +60,9 @@ export function rootTrusted(step: Step, bundle: TrustBundle, fingerprint: string
     if (someServed) follow(step, bundle, fingerprint)
   } else {
     const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-    const [first] = replaceable(step, bundle, root => root.learnedAt < learnedAt)
+    const all = replaceable(step, bundle, root => root.learnedAt < learnedAt)
+    // One that fails would say nothing of the root.
+    const first = all.find(({ health }) => health.kind === 'ok') ?? all[0]
     if (first) bringForward(step, first, step.now, 'new-root')
   }
   replaceInTurn(step, bundle, root => bundle.isGivenUp(root.fingerprint))
