@@ -3,6 +3,7 @@
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { type Identity, type Keep, newIdentity, OK, usable } from '../state/identity.ts'
 import { armWake, isUsed } from '../state/state.ts'
+import { forgetAbsence } from './ca.ts'
 import { hurry, retryNow } from './hurry.ts'
 import { enqueue, setWork } from './plan.ts'
 import { forgetOwnRoots } from './roots.ts'
@@ -181,6 +182,7 @@ function stop(step: Step, identity: Identity, kind: 'idle' | 'forgotten', reason
   report(step, identity.id, { kind: 'withdrawn', reason })
   setWork(step, identity, { kind })
   identity.health = OK
+  forgetAbsence(step)
   state.ttl.forget(identity.id)
   actions.push({ kind: 'forget', id: identity.id })
   clear(step, identity)

@@ -1,7 +1,7 @@
 /** How much is asked of the CA at once, and when nothing is asked at all. */
 
 import type { CAError } from '../contract/ca-client.ts'
-import { type Identity, isAlone, type Request, usable } from '../state/identity.ts'
+import { failingWith, type Identity, isAlone, type Request, usable } from '../state/identity.ts'
 import type { SharedFault } from '../state/shared-fault.ts'
 import type { State } from '../state/state.ts'
 import type { Step } from './step.ts'
@@ -29,6 +29,13 @@ export function requestedWait({ policy }: Step, { retryAfterMs }: CAError): numb
 /** Somebody waits: a CA that is down is probed soon. */
 export function hurryProbe({ state: { ca, queue }, now }: Step): void {
   if (queue.running === 0 && ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
+}
+
+/** Nothing says any longer that the CA is down once nobody is left who fails for want of it. */
+export function forgetAbsence({ state: { ca, queue, identities, isClosed } }: Step): void {
+  if (ca.absence.since === undefined || queue.waiting > 0 || queue.running > 0 || isClosed) return
+  for (const identity of identities.values()) if (failingWith(identity) === 'absence') return
+  ca.absence.forget()
 }
 
 export function endPause({ state: { ca } }: Step): void {

@@ -6,6 +6,7 @@ import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
 import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
 import { answered, restored } from './answer.ts'
+import { forgetAbsence } from './ca.ts'
 import { clockJumped, rootsAsked } from './clock-jump.ts'
 import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
@@ -49,10 +50,12 @@ function consider(step: Step, event: Event): void {
     case 'answered':
       state.queue.end(event.request.urgency)
       answered(step, event.request, event.answer, event.waitedMs)
+      forgetAbsence(step)
       break
     case 'failed':
       state.queue.end(event.request.urgency)
       failed(step, event.request, event.failure, event.waitedMs)
+      forgetAbsence(step)
       break
     case 'restored':
       restored(step, event.identity, event.from, event.found)
