@@ -298,8 +298,8 @@ export class SecretManager implements AsyncDisposable {
 
   /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    const held = this.#identities.get(identity)
-    return held && this.#toEntry(held)
+    const present = this.#identities.get(identity)
+    return present && this.#toEntry(present)
   }
 
   /** The requests to the CA that are in flight or wait, and why they wait. */
