@@ -9,10 +9,10 @@ import {
   newState,
   nextWake,
   type Policy,
-  phaseOf,
   type Request,
   type State,
   schedulingOf,
+  slotOf,
 } from '@livery/core/decide'
 import { CAError, type SpiffeId } from '@livery/core/plugin'
 import { BACKDATE_MS, type ModelCA, type Outcome } from './model-ca.ts'
@@ -72,7 +72,7 @@ export class SimulatedNode {
     const { ca, roots, trustDomain, random, ttlSeconds, settleMs } = options
     const rotation = settleMs === undefined ? {} : { settleMs }
     const scheduling = schedulingOf({ ttlSeconds, random, rotation }, roots)
-    const phaseOffset = random()
+    const slotOffset = random()
     this.#options = options
     this.#pollMs = scheduling.rootsPollMs
     this.#replica = ca.drawReplica()
@@ -91,7 +91,7 @@ export class SimulatedNode {
     this.#policy = {
       ...scheduling,
       revokesMissingRoots: false,
-      phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
+      slotOf: id => (slotOf(id) + slotOffset) % 1,
       refusalOf: () => undefined,
     }
     this.#askRoots()

@@ -78,7 +78,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     keyType: 'ecdsa-p256',
     keyFormat: 'pkcs8',
   } as const
-  const of = newIdentity(WEB, { addedAt: 0, phase: 0, tokenFile: undefined, keep: { kind: 'pinned' } })
+  const of = newIdentity(WEB, { addedAt: 0, slot: 0, tokenFile: undefined, keep: { kind: 'pinned' } })
   const request: Request = {
     of,
     urgency: 'first',
@@ -86,7 +86,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     connectWithinMs: undefined,
     ttlSeconds: 3_600,
     tokenFile: undefined,
-    phase: 0,
+    slot: 0,
   }
   let key: SealedKey | undefined
   const fetching = fetch(options, request, new AbortController(), answer => {

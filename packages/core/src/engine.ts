@@ -6,7 +6,7 @@ import type { SecretEvent } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
 import { decide } from './decide/decide.ts'
 import type { Action, Answer, Event } from './decide/event.ts'
-import type { Policy } from './decide/turn.ts'
+import type { Policy } from './decide/step.ts'
 import { nextWake } from './decide/wake.ts'
 import { type FetchOptions, fetch } from './fetch/fetch.ts'
 import { type RestoreOptions, restore } from './fetch/restore.ts'
@@ -212,7 +212,7 @@ export class Engine implements AsyncDisposable {
     const { store } = this.#options
     const { current } = identity
     if (!store || !current || current.source === 'store' || current.source === 'bootstrap') return
-    const { secret, source, receivedAt, phase } = current
+    const { secret, source, receivedAt, slot } = current
     const roots = this.state.bundles
       .own(identity.id)
       ?.anchors()
@@ -220,7 +220,7 @@ export class Engine implements AsyncDisposable {
     const facts = {
       chain: secret.certificateChain,
       receivedAt,
-      phase,
+      slot,
       isProvisional: source === 'brought',
       ...(roots && { roots }),
     }

@@ -6,7 +6,7 @@ import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 import type { PendingRequests } from './contract/store.ts'
 import type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
 import type { Event } from './decide/event.ts'
-import { phaseOf } from './decide/renewal-time.ts'
+import { slotOf } from './decide/renewal-time.ts'
 import { Engine } from './engine.ts'
 import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
@@ -136,7 +136,7 @@ export class SecretManager implements AsyncDisposable {
       read: (domain, lists, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls: lists, source }),
     })
     // Nodes that hold the same identities, each started at its own time, renew them at different ones.
-    const phaseOffset = random()
+    const slotOffset = random()
     const preflight = new PreflightVerdicts(verifier, bundles)
     this.#engine = new Engine({
       state,
@@ -147,7 +147,7 @@ export class SecretManager implements AsyncDisposable {
         retry,
         concurrency,
         random,
-        phaseOf: id => (phaseOf(id) + phaseOffset) % 1,
+        slotOf: id => (slotOf(id) + slotOffset) % 1,
         refusalOf: (issued, id, now) => preflight.refusalOf(issued, id, now),
       },
       fetching: { ...fetching, reader, bundles, rootList: this.#rootList },
@@ -298,8 +298,8 @@ export class SecretManager implements AsyncDisposable {
 
   /** One identity; `undefined` if it is not held. */
   entry(identity: string): IdentityEntry | undefined {
-    const held = this.#identities.get(identity)
-    return held && this.#toEntry(held)
+    const present = this.#identities.get(identity)
+    return present && this.#toEntry(present)
   }
 
   /** The requests to the CA that are in flight or wait, and why they wait. */

@@ -2,7 +2,7 @@
 import type { SecretEvent } from '../src/contract/secret-event.ts'
 import { decide } from '../src/decide/decide.ts'
 import type { Action, Event } from '../src/decide/event.ts'
-import type { Policy } from '../src/decide/turn.ts'
+import type { Policy } from '../src/decide/step.ts'
 import { nextWake } from '../src/decide/wake.ts'
 import { DEFAULT_OPTIONS } from '../src/secret-manager-options.ts'
 import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
@@ -32,7 +32,7 @@ export class TestBed {
       rotation,
       revokesMissingRoots: false,
       random: () => 0.5,
-      phaseOf: () => 0,
+      slotOf: () => 0,
       refusalOf: () => undefined,
     }
     this.state = newState({

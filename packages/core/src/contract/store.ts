@@ -37,7 +37,7 @@ export interface StoredCertificate {
   /** When it came from the CA, milliseconds since the epoch: its renewal is planned from there. */
   readonly receivedAt: number
   /** Of its renewal: where in the window it is planned, in [0, 1). */
-  readonly phase: number
+  readonly slot: number
   /** Served only until its source answers, which is asked at once. */
   readonly isProvisional: boolean
   /** The roots that count for this identity only (PEM, one per element), where it has its own. */

@@ -1,187 +1,189 @@
-/** Which identities are held: those that are pinned always, others while there is room. */
+/** Which identities are kept: those that are pinned always, others while there is room. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { type Identity, type Keep, newIdentity, OK, usable } from '../state/identity.ts'
 import { armWake, isUsed } from '../state/state.ts'
+import { forgetAbsence } from './ca.ts'
 import { hurry, retryNow } from './hurry.ts'
 import { enqueue, setWork } from './plan.ts'
 import { forgetOwnRoots } from './roots.ts'
 import { clear } from './serving.ts'
-import { report, type Turn } from './turn.ts'
+import { report, type Step } from './step.ts'
 
 /** So many identities that were rejected for want of room are remembered. */
 const MAX_REJECTED = 10_000
 
-/** Why an identity is no longer held or, if it is pinned and idle, no longer kept fresh. */
+/** Why an identity is gone or, if it is pinned and idle, no longer kept fresh. */
 type End = 'forgotten' | 'idle' | 'evicted'
 
 /** Holds it until `remove`, whether there is room or not. It keeps its certificate, and a removal is cancelled. */
-export function pin(turn: Turn, id: SpiffeId, tokenFile: string | undefined): void {
-  const present = turn.state.identities.get(id)
+export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined): void {
+  const present = step.state.identities.get(id)
   if (!present) {
-    makeRoom(turn)
-    hold(turn, id, 'pinned', tokenFile)
+    makeRoom(step)
+    admit(step, id, 'pinned', tokenFile)
     return
   }
-  if (present.keep.kind === 'removed') report(turn, id, { kind: 'kept' })
-  if (present.keep.kind !== 'pinned') setKeep(turn, present, { kind: 'pinned' })
+  if (present.keep.kind === 'removed') report(step, id, { kind: 'kept' })
+  if (present.keep.kind !== 'pinned') setKeep(step, present, { kind: 'pinned' })
   if (tokenFile === present.tokenFile) return
   present.tokenFile = tokenFile
-  retryNow(turn, present)
+  retryNow(step, present)
 }
 
-/** It is forgotten after the grace period; until then it is held, unless it is unused and its room is needed. */
-export function remove(turn: Turn, id: SpiffeId): void {
-  const identity = turn.state.identities.get(id)
+/** It is forgotten after the grace period; until then it is kept, unless it is unused and its room is needed. */
+export function remove(step: Step, id: SpiffeId): void {
+  const identity = step.state.identities.get(id)
   if (identity?.keep.kind !== 'pinned') return
-  const until = turn.now + turn.policy.removalGraceMs
-  setKeep(turn, identity, { kind: 'removed', until })
-  report(turn, id, { kind: 'removed', until })
-  evictAndAdmit(turn)
+  const until = step.now + step.policy.removalGraceMs
+  setKeep(step, identity, { kind: 'removed', until })
+  report(step, id, { kind: 'removed', until })
+  evictAndAdmit(step)
 }
 
-/** Somebody waits for it. One that is not held is held while it is used and there is room, or once there is. */
-export function ask(turn: Turn, id: SpiffeId): void {
-  const present = turn.state.identities.get(id)
-  if (present) hurryIfLacking(turn, present)
-  else if (makeRoom(turn)) hold(turn, id, 'on-demand', undefined)
-  else reject(turn, id)
+/** Somebody waits for it. One that is not there yet is taken on while it is used and there is room, or once there is. */
+export function ask(step: Step, id: SpiffeId): void {
+  const present = step.state.identities.get(id)
+  if (present) hurryIfLacking(step, present)
+  else if (makeRoom(step)) admit(step, id, 'on-demand', undefined)
+  else reject(step, id)
 }
 
-export function watched(turn: Turn, id: SpiffeId): void {
-  const identity = turn.state.identities.get(id)
+export function watched(step: Step, id: SpiffeId): void {
+  const identity = step.state.identities.get(id)
   if (!identity) return
-  noteUse(turn, identity)
-  hurryIfLacking(turn, identity)
+  noteUse(step, identity)
+  hurryIfLacking(step, identity)
 }
 
-export function unwatched(turn: Turn, id: SpiffeId): void {
-  const identity = turn.state.identities.get(id)
-  if (identity) noteUse(turn, identity)
-  evictAndAdmit(turn)
+export function unwatched(step: Step, id: SpiffeId): void {
+  const identity = step.state.identities.get(id)
+  if (identity) noteUse(step, identity)
+  evictAndAdmit(step)
 }
 
 /** Lets it go at once. */
-export function drop(turn: Turn, id: SpiffeId): void {
-  const identity = turn.state.identities.get(id)
-  if (identity) end(turn, identity, 'forgotten')
+export function drop(step: Step, id: SpiffeId): void {
+  const identity = step.state.identities.get(id)
+  if (identity) end(step, identity, 'forgotten')
 }
 
 /** Its grace period is over. */
-export function endRemoved(turn: Turn, identity: Identity): void {
-  if (identity.keep.kind === 'removed' && identity.keep.until <= turn.now) end(turn, identity, 'forgotten')
+export function endRemoved(step: Step, identity: Identity): void {
+  if (identity.keep.kind === 'removed' && identity.keep.until <= step.now) end(step, identity, 'forgotten')
 }
 
 /** Ends those that nobody has used for too long. */
-export function endIdle(turn: Turn): void {
-  const { unused } = turn.state
-  for (let idle = unused.takeIdle(turn.now); idle; idle = unused.takeIdle(turn.now)) end(turn, idle, 'idle')
+export function endIdle(step: Step): void {
+  const { unused } = step.state
+  for (let idle = unused.takeIdle(step.now); idle; idle = unused.takeIdle(step.now)) end(step, idle, 'idle')
 }
 
 /** Forgets all of them, and admits none in their place. */
-export function dropAll(turn: Turn): void {
-  const { state } = turn
+export function dropAll(step: Step): void {
+  const { state } = step
   state.isClosed = true
   state.rejected.clear()
-  for (const identity of [...state.identities.values()]) end(turn, identity, 'forgotten')
+  for (const identity of [...state.identities.values()]) end(step, identity, 'forgotten')
 }
 
-function hold(turn: Turn, id: SpiffeId, kind: 'pinned' | 'on-demand', tokenFile: string | undefined): void {
-  const { state, policy, now } = turn
-  const identity = newIdentity(id, { addedAt: now, phase: policy.phaseOf(id), tokenFile, keep: { kind } })
+function admit(step: Step, id: SpiffeId, kind: 'pinned' | 'on-demand', tokenFile: string | undefined): void {
+  const { state, policy, now } = step
+  const identity = newIdentity(id, { addedAt: now, slot: policy.slotOf(id), tokenFile, keep: { kind } })
   state.identities.set(id, identity)
   state.rejected.delete(id)
-  noteUse(turn, identity)
+  noteUse(step, identity)
   const urgency = kind === 'on-demand' ? 'on-demand' : 'first'
   if (!state.stored?.take(id)) {
-    enqueue(turn, identity, urgency)
+    enqueue(step, identity, urgency)
     return
   }
-  setWork(turn, identity, { kind: 'restoring', urgency, isOutdated: false })
+  setWork(step, identity, { kind: 'restoring', urgency, isOutdated: false })
   state.restoring.push(identity, urgency)
 }
 
-function hurryIfLacking(turn: Turn, identity: Identity): void {
-  if (!usable(identity, turn.now) || identity.health.kind === 'failing') hurry(turn, identity)
+function hurryIfLacking(step: Step, identity: Identity): void {
+  if (!usable(identity, step.now) || identity.health.kind === 'failing') hurry(step, identity)
 }
 
-function setKeep(turn: Turn, identity: Identity, keep: Keep): void {
+function setKeep(step: Step, identity: Identity, keep: Keep): void {
   identity.keep = keep
-  noteUse(turn, identity)
-  armWake(turn.state, identity)
+  noteUse(step, identity)
+  armWake(step.state, identity)
 }
 
 /** Call when it is new, kept for another reason, watched, or no longer so. */
-function noteUse({ state, now }: Turn, identity: Identity): void {
+function noteUse({ state, now }: Step, identity: Identity): void {
   if (isUsed(state, identity)) state.unused.delete(identity)
   else state.unused.add(identity, now)
 }
 
 /** As long as somebody watches it, it is admitted once there is room. */
-function reject(turn: Turn, id: SpiffeId): void {
-  const { state, policy } = turn
+function reject(step: Step, id: SpiffeId): void {
+  const { state, policy } = step
   state.rejected.add(id)
   if (state.rejected.size > MAX_REJECTED) {
     const [oldest = id] = state.rejected
     state.rejected.delete(oldest)
   }
-  report(turn, id, { kind: 'no-room', maxIdentities: policy.maxIdentities })
+  report(step, id, { kind: 'no-room', maxIdentities: policy.maxIdentities })
 }
 
 /**
  * Call after an identity became unused or was forgotten. Evicts down to `maxIdentities`, which pinned identities may
  * exceed, then admits rejected identities that are still watched.
  */
-function evictAndAdmit(turn: Turn): void {
-  const { state, policy } = turn
+function evictAndAdmit(step: Step): void {
+  const { state, policy } = step
   if (state.isClosed) return
-  evictTo(turn, policy.maxIdentities)
+  evictTo(step, policy.maxIdentities)
   for (const id of state.rejected) {
     const isWanted = state.watched.has(id)
-    if (isWanted && !makeRoom(turn)) return
+    if (isWanted && !makeRoom(step)) return
     state.rejected.delete(id)
-    if (isWanted) hold(turn, id, 'on-demand', undefined)
+    if (isWanted) admit(step, id, 'on-demand', undefined)
   }
 }
 
 /** Evicts those that were unused for longest until there is room for one more; `false` if there is none. */
-function makeRoom(turn: Turn): boolean {
-  return evictTo(turn, turn.policy.maxIdentities - 1)
+function makeRoom(step: Step): boolean {
+  return evictTo(step, step.policy.maxIdentities - 1)
 }
 
-function evictTo(turn: Turn, most: number): boolean {
-  const { identities, unused } = turn.state
+function evictTo(step: Step, most: number): boolean {
+  const { identities, unused } = step.state
   while (identities.size > most) {
     const first = unused.firstToGo()
     if (!first) return false
-    end(turn, first, 'evicted')
+    end(step, first, 'evicted')
   }
   return true
 }
 
-function end(turn: Turn, identity: Identity, reason: End): void {
-  if (reason === 'idle' && identity.keep.kind === 'pinned') stop(turn, identity, 'idle', 'idle')
-  else forget(turn, identity, reason)
+function end(step: Step, identity: Identity, reason: End): void {
+  if (reason === 'idle' && identity.keep.kind === 'pinned') stop(step, identity, 'idle', 'idle')
+  else forget(step, identity, reason)
   // Eviction has made room for somebody already.
-  if (reason !== 'evicted') evictAndAdmit(turn)
+  if (reason !== 'evicted') evictAndAdmit(step)
 }
 
-function forget(turn: Turn, identity: Identity, reason: End): void {
-  turn.state.identities.delete(identity.id)
-  turn.state.unused.delete(identity)
-  stop(turn, identity, 'forgotten', reason)
-  turn.state.wakes.delete(identity)
-  forgetOwnRoots(turn, identity.id)
-  turn.actions.push({ kind: 'withdraw', id: identity.id })
+function forget(step: Step, identity: Identity, reason: End): void {
+  step.state.identities.delete(identity.id)
+  step.state.unused.delete(identity)
+  stop(step, identity, 'forgotten', reason)
+  step.state.wakes.delete(identity)
+  forgetOwnRoots(step, identity.id)
+  step.actions.push({ kind: 'withdraw', id: identity.id })
 }
 
 /** Nothing more is done for it, and nothing of it is kept; idle, until somebody watches it. */
-function stop(turn: Turn, identity: Identity, kind: 'idle' | 'forgotten', reason: End): void {
-  const { state, actions } = turn
-  report(turn, identity.id, { kind: 'withdrawn', reason })
-  setWork(turn, identity, { kind })
+function stop(step: Step, identity: Identity, kind: 'idle' | 'forgotten', reason: End): void {
+  const { state, actions } = step
+  report(step, identity.id, { kind: 'withdrawn', reason })
+  setWork(step, identity, { kind })
   identity.health = OK
+  forgetAbsence(step)
   state.ttl.forget(identity.id)
   actions.push({ kind: 'forget', id: identity.id })
-  clear(turn, identity)
+  clear(step, identity)
 }

@@ -7,7 +7,7 @@ import type { Root } from '../contract/trust-anchor.ts'
 import type { StreamReceipts } from '../secrets/receipts.ts'
 import { TrustBundleSecret } from '../secrets/secret-item.ts'
 import { makeIssuer } from '../testing/test-ca.ts'
-import type { HeldRoot } from '../trust/held-roots.ts'
+import type { BundleRoot } from '../trust/bundle-roots.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import { statusOf } from '../trust/rotation-status.ts'
 
@@ -78,7 +78,7 @@ class Rotating {
     return stream
   }
 
-  root(fingerprint = 'new'): HeldRoot {
+  root(fingerprint = 'new'): BundleRoot {
     return this.#bundle.root(fingerprint) ?? assert.fail(`${fingerprint} is not held`)
   }
 

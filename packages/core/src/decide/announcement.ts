@@ -3,12 +3,12 @@
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { BundleReceipt } from '../trust/bundle-receipts.ts'
-import type { HeldRoot } from '../trust/held-roots.ts'
+import type { BundleRoot } from '../trust/bundle-roots.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { armBundle, reportPhase } from './bundle.ts'
 import { rootsMoved, rootTrusted } from './rollout.ts'
-import type { Turn } from './turn.ts'
+import type { Step } from './step.ts'
 
 /**
  * Call after the bundle has these roots, before it is published. An announcement ends when `settlesAt` has passed (other
@@ -16,28 +16,28 @@ import type { Turn } from './turn.ts'
  * does not answer is waited for during `ackWaitMs`; one that rejects the root stops it without an end. Not waited for are
  * streams whose first bundle had the root, and streams that have rejected every bundle: they use none.
  */
-export function announce(turn: Turn, bundle: TrustBundle, added: readonly Pick<TrustAnchor, 'fingerprint'>[]): void {
+export function announce(step: Step, bundle: TrustBundle, added: readonly Pick<TrustAnchor, 'fingerprint'>[]): void {
   for (const { fingerprint } of added) {
     const root = bundle.root(fingerprint)
-    if (root) begin(turn, bundle, root, root.anchor)
+    if (root) begin(step, bundle, root, root.anchor)
   }
 }
 
 /** Streams have yet to come back after a restart, so that an announcement begins again. */
-export function announceAgain(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
-  const { policy, now } = turn
-  begin(turn, bundle, root, { learnedAt: now, settlesAt: now + policy.rotation.settleMs })
+export function announceAgain(step: Step, bundle: TrustBundle, root: BundleRoot): void {
+  const { policy, now } = step
+  begin(step, bundle, root, { learnedAt: now, settlesAt: now + policy.rotation.settleMs })
 }
 
 /** The stream had no version of this bundle before. */
-export function sent(turn: Turn, receipt: BundleReceipt, secret: TrustBundleSecret): void {
-  for (const { anchor, announcement } of announcedIn(bundleOf(turn, receipt)))
+export function sent(step: Step, receipt: BundleReceipt, secret: TrustBundleSecret): void {
+  for (const { anchor, announcement } of announcedIn(bundleOf(step, receipt)))
     if (!secret.has(anchor.fingerprint)) announcement.silent.add(receipt)
 }
 
-export function acknowledged(turn: Turn, receipt: BundleReceipt): void {
+export function acknowledged(step: Step, receipt: BundleReceipt): void {
   const { accepted, rejected } = receipt
-  const bundle = bundleOf(turn, receipt)
+  const bundle = bundleOf(step, receipt)
   for (const root of announcedIn(bundle)) {
     const { fingerprint } = root.anchor
     const { silent, rejecting } = root.announcement
@@ -51,74 +51,74 @@ export function acknowledged(turn: Turn, receipt: BundleReceipt): void {
       silent.delete(receipt)
       if (bundle && !rejecting.has(receipt)) {
         rejecting.add(receipt)
-        reportPhase(turn, bundle, fingerprint, 'announcing', `${receipt.client()} rejects it: ${rejected.reason}`)
+        reportPhase(step, bundle, fingerprint, 'announcing', `${receipt.client()} rejects it: ${rejected.reason}`)
       }
     } else continue
-    if (bundle) evaluate(turn, bundle, root)
+    if (bundle) evaluate(step, bundle, root)
   }
 }
 
-export function streamClosed(turn: Turn, receipt: BundleReceipt): void {
-  const bundle = bundleOf(turn, receipt)
+export function streamClosed(step: Step, receipt: BundleReceipt): void {
+  const bundle = bundleOf(step, receipt)
   for (const root of announcedIn(bundle)) {
     const wasSilent = root.announcement.silent.delete(receipt)
-    if ((root.announcement.rejecting.delete(receipt) || wasSilent) && bundle) evaluate(turn, bundle, root)
+    if ((root.announcement.rejecting.delete(receipt) || wasSilent) && bundle) evaluate(step, bundle, root)
   }
 }
 
 /** The settle time of a root has passed, or silent clients are waited for no longer. */
-export function lookAtAnnouncements(turn: Turn, bundle: TrustBundle): void {
+export function lookAtAnnouncements(step: Step, bundle: TrustBundle): void {
   for (const root of announcedIn(bundle)) {
     const { announcement } = root
-    if (announcement.lookAt > turn.now) continue
-    announcement.lookAt = announcement.waitUntil > turn.now ? announcement.waitUntil : Number.POSITIVE_INFINITY
-    evaluate(turn, bundle, root)
+    if (announcement.lookAt > step.now) continue
+    announcement.lookAt = announcement.waitUntil > step.now ? announcement.waitUntil : Number.POSITIVE_INFINITY
+    evaluate(step, bundle, root)
   }
 }
 
 /** Does what an operator wishes: see {@link RootAction}. */
-export function changeRoot(turn: Turn, bundle: TrustBundle, fingerprint: string, action: RootAction): void {
+export function changeRoot(step: Step, bundle: TrustBundle, fingerprint: string, action: RootAction): void {
   const root = bundle.root(fingerprint)
   if (!root) return
-  if (action === 'hold') hold(turn, bundle, root)
-  else if (action === 'resume') resume(turn, bundle, root)
+  if (action === 'hold') hold(step, bundle, root)
+  else if (action === 'resume') resume(step, bundle, root)
   else {
     root.announcement = undefined
     root.isHeld = false
     bundle.drop(fingerprint)
-    reportPhase(turn, bundle, fingerprint, 'retiring', 'an operator has dropped it')
-    rootsMoved(turn, bundle, { added: [], givenUp: [], revoked: [fingerprint] })
+    reportPhase(step, bundle, fingerprint, 'retiring', 'an operator has dropped it')
+    rootsMoved(step, bundle, { added: [], givenUp: [], revoked: [fingerprint] })
   }
 }
 
 /** It stays in its phase: no leaf under it is served, and it is not removed. */
-function hold(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
+function hold(step: Step, bundle: TrustBundle, root: BundleRoot): void {
   if (root.isHeld) return
   root.isHeld = true
-  reportHeld(turn, bundle, root)
+  reportHeld(step, bundle, root)
 }
 
-export function reportHeld(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
-  reportPhase(turn, bundle, root.anchor.fingerprint, 'held', 'an operator holds it')
+export function reportHeld(step: Step, bundle: TrustBundle, root: BundleRoot): void {
+  reportPhase(step, bundle, root.anchor.fingerprint, 'held', 'an operator holds it')
 }
 
 /** Ends a hold, and waits no longer for clients that have rejected the root. */
-function resume(turn: Turn, bundle: TrustBundle, root: HeldRoot): void {
+function resume(step: Step, bundle: TrustBundle, root: BundleRoot): void {
   const wasHeld = root.isHeld
   root.isHeld = false
   if (isAnnounced(root)) {
     root.announcement.ignoresRejections = true
-    evaluate(turn, bundle, root)
-  } else if (wasHeld) trust(turn, bundle, root, 'an operator has resumed it')
+    evaluate(step, bundle, root)
+  } else if (wasHeld) trust(step, bundle, root, 'an operator has resumed it')
 }
 
 function begin(
-  turn: Turn,
+  step: Step,
   bundle: TrustBundle,
-  root: HeldRoot,
+  root: BundleRoot,
   { learnedAt, settlesAt }: Pick<TrustAnchor, 'learnedAt' | 'settlesAt'>,
 ): void {
-  const { state, policy } = turn
+  const { state, policy } = step
   const silent = new Set<BundleReceipt>()
   // Roots of one identity come with its certificate, and no other stream gets them.
   for (const receipt of bundle.owner ? [] : state.receipts.of(bundle.name))
@@ -131,29 +131,29 @@ function begin(
     ignoresRejections: false,
     lookAt: settlesAt,
   }
-  reportPhase(turn, bundle, root.anchor.fingerprint, 'announcing', `${count(silent.size, 'client')} to learn it first`)
-  armBundle(turn, bundle)
+  reportPhase(step, bundle, root.anchor.fingerprint, 'announcing', `${count(silent.size, 'client')} to learn it first`)
+  armBundle(step, bundle)
 }
 
-function evaluate(turn: Turn, bundle: TrustBundle, root: Announced): void {
+function evaluate(step: Step, bundle: TrustBundle, root: Announced): void {
   const { settlesAt, waitUntil, silent, rejecting, ignoresRejections } = root.announcement
-  if (root.isHeld || turn.now < settlesAt) return
+  if (root.isHeld || step.now < settlesAt) return
   if (rejecting.size > 0 && !ignoresRejections) return
-  if (silent.size > 0 && turn.now < waitUntil) return
+  if (silent.size > 0 && step.now < waitUntil) return
   const reason = silent.size === 0 ? 'every client has it' : `${count(silent.size, 'client')} said nothing`
-  trust(turn, bundle, root, reason)
+  trust(step, bundle, root, reason)
 }
 
-function trust(turn: Turn, bundle: TrustBundle, root: HeldRoot, reason: string): void {
+function trust(step: Step, bundle: TrustBundle, root: BundleRoot, reason: string): void {
   const { fingerprint } = root.anchor
   root.announcement = undefined
-  reportPhase(turn, bundle, fingerprint, 'trusted', reason)
-  rootTrusted(turn, bundle, fingerprint)
+  reportPhase(step, bundle, fingerprint, 'trusted', reason)
+  rootTrusted(step, bundle, fingerprint)
 }
 
-type Announced = HeldRoot & { readonly announcement: NonNullable<HeldRoot['announcement']> }
+type Announced = BundleRoot & { readonly announcement: NonNullable<BundleRoot['announcement']> }
 
-function isAnnounced(root: HeldRoot): root is Announced {
+function isAnnounced(root: BundleRoot): root is Announced {
   return root.announcement !== undefined
 }
 
@@ -161,7 +161,7 @@ function announcedIn(bundle: TrustBundle | undefined): readonly Announced[] {
   return bundle?.roots().filter(isAnnounced) ?? []
 }
 
-function bundleOf({ state }: Turn, { name }: BundleReceipt): TrustBundle | undefined {
+function bundleOf({ state }: Step, { name }: BundleReceipt): TrustBundle | undefined {
   return state.bundles.named(name)
 }
 

@@ -4,87 +4,87 @@ import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Issued } from '../state/issued.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { reportRefused } from './preflight.ts'
-import { report, type Turn } from './turn.ts'
+import { report, type Step } from './step.ts'
 
 /** Its roots, as they are now, go to all who watch it. */
-export function publish(turn: Turn, bundle: TrustBundle): void {
+export function publish(step: Step, bundle: TrustBundle): void {
   const { secret, name, trustDomain, owner } = bundle
   if (!secret) return
-  bundle.expiresAt = bundle.nextExpiry(turn.now)
-  armBundle(turn, bundle)
+  bundle.expiresAt = bundle.nextExpiry(step.now)
+  armBundle(step, bundle)
   const anchors = bundle.anchors()
-  report(turn, name, { kind: 'roots-changed', version: secret.version, roots: anchors.length })
-  const crl = owner ? undefined : turn.state.crls.of(trustDomain).describe(anchors)
-  if (crl) report(turn, name, crl)
-  turn.actions.push({ kind: 'publish', bundle })
-  reportRefused(turn, bundle)
+  report(step, name, { kind: 'roots-changed', version: secret.version, roots: anchors.length })
+  const crl = owner ? undefined : step.state.crls.of(trustDomain).describe(anchors)
+  if (crl) report(step, name, crl)
+  step.actions.push({ kind: 'publish', bundle })
+  reportRefused(step, bundle)
 }
 
 /** Call after a time of the bundle changed: it is looked at then. */
-export function armBundle({ state }: Turn, bundle: TrustBundle): void {
+export function armBundle({ state }: Step, bundle: TrustBundle): void {
   state.bundleWakes.arm(bundle, bundle.nextAt)
 }
 
 /** Keeps the roots of the agent's own trust domain, each with its phase, for the next process. */
-export function storeRoots({ state, actions }: Turn, bundle: TrustBundle): void {
+export function storeRoots({ state, actions }: Step, bundle: TrustBundle): void {
   if (bundle === state.bundles.get(state.trustDomain)) actions.push({ kind: 'storeRoots', bundle })
 }
 
 export function reportPhase(
-  turn: Turn,
+  step: Step,
   bundle: TrustBundle,
   fingerprint: string,
   phase: RootPhase | 'removed',
   reason: string,
 ): void {
-  report(turn, bundle.name, { kind: 'root-phase', fingerprint, phase, reason })
-  phaseChanged(turn, bundle)
+  report(step, bundle.name, { kind: 'root-phase', fingerprint, phase, reason })
+  phaseChanged(step, bundle)
 }
 
 /** A root of the bundle has another phase. */
-export function phaseChanged(turn: Turn, bundle: TrustBundle): void {
-  storeRoots(turn, bundle)
-  planRemoval(turn, bundle)
+export function phaseChanged(step: Step, bundle: TrustBundle): void {
+  storeRoots(step, bundle)
+  planRemoval(step, bundle)
 }
 
 /** Call when a root was given up or a leaf under it replaced: it is removed when its time has come, after the settle time. */
-export function planRemoval(turn: Turn, bundle: TrustBundle): void {
-  const { policy, now } = turn
+export function planRemoval(step: Step, bundle: TrustBundle): void {
+  const { policy, now } = step
   if (!bundle.secret) return
   const settleMs = bundle.owner ? policy.rotation.ownSettleMs : policy.rotation.settleMs
   const at = Math.max(bundle.prunableAt(now + settleMs), now)
   if (at >= bundle.pruneAt) return
   bundle.pruneAt = at
-  armBundle(turn, bundle)
+  armBundle(step, bundle)
 }
 
 /** Removes roots whose time has come. */
-export function removeDue(turn: Turn, bundle: TrustBundle): void {
-  const { now } = turn
+export function removeDue(step: Step, bundle: TrustBundle): void {
+  const { now } = step
   const isPlanned = bundle.pruneAt <= now
   if (!isPlanned && bundle.expiresAt > now) return
   if (isPlanned) bundle.pruneAt = Number.POSITIVE_INFINITY
-  removed(turn, bundle, bundle.prune(now), 'nothing needs it')
+  removed(step, bundle, bundle.prune(now), 'nothing needs it')
   bundle.expiresAt = bundle.nextExpiry(now)
-  if (isPlanned) planRemoval(turn, bundle)
+  if (isPlanned) planRemoval(step, bundle)
 }
 
 /** These roots have left the bundle, for `reason`. */
-export function removed(turn: Turn, bundle: TrustBundle, roots: readonly TrustAnchor[], reason: string): void {
+export function removed(step: Step, bundle: TrustBundle, roots: readonly TrustAnchor[], reason: string): void {
   if (roots.length === 0) return
-  publish(turn, bundle)
-  for (const { fingerprint } of roots) reportPhase(turn, bundle, fingerprint, 'removed', reason)
+  publish(step, bundle)
+  for (const { fingerprint } of roots) reportPhase(step, bundle, fingerprint, 'removed', reason)
 }
 
 /** A leaf is not served again: its key is wiped, and its root may leave. */
-export function release(turn: Turn, { secret, bundle, root }: Issued): void {
-  turn.actions.push({ kind: 'wipe', key: secret.privateKey })
+export function release(step: Step, { secret, bundle, root }: Issued): void {
+  step.actions.push({ kind: 'wipe', key: secret.privateKey })
   bundle.unlease(root.fingerprint)
-  planRemoval(turn, bundle)
+  planRemoval(step, bundle)
 }
 
 /** The bundle is not used again. */
-export function closeBundle({ state, actions }: Turn, bundle: TrustBundle): void {
+export function closeBundle({ state, actions }: Step, bundle: TrustBundle): void {
   state.bundleWakes.delete(bundle)
   bundle.clear()
   actions.push({ kind: 'publish', bundle })

@@ -1,13 +1,13 @@
 /** How much is asked of the CA at once, and when nothing is asked at all. */
 
 import type { CAError } from '../contract/ca-client.ts'
-import { type Identity, isAlone, type Request, usable } from '../state/identity.ts'
+import { failingWith, type Identity, isAlone, type Request, usable } from '../state/identity.ts'
 import type { SharedFault } from '../state/shared-fault.ts'
 import type { State } from '../state/state.ts'
-import type { Turn } from './turn.ts'
+import type { Step } from './step.ts'
 
 /** How many requests may be in flight now. */
-export function limitOf({ state: { ca, queue }, policy, now }: Turn): number {
+export function limitOf({ state: { ca, queue }, policy, now }: Step): number {
   if (ca.awaitsRoots !== undefined || !ca.pause.isOver) return 0
   const { nextProbeAt } = ca.absence
   if (nextProbeAt === undefined) return Math.min(ca.window.current, policy.concurrency)
@@ -22,22 +22,29 @@ export function moreAt({ ca, queue }: State, now: number): number {
 }
 
 /** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
-export function requestedWait({ policy }: Turn, { retryAfterMs }: CAError): number | undefined {
+export function requestedWait({ policy }: Step, { retryAfterMs }: CAError): number | undefined {
   return retryAfterMs !== undefined && retryAfterMs >= 0 ? Math.min(retryAfterMs, policy.retry.maxMs) : undefined
 }
 
 /** Somebody waits: a CA that is down is probed soon. */
-export function hurryProbe({ state: { ca, queue }, now }: Turn): void {
+export function hurryProbe({ state: { ca, queue }, now }: Step): void {
   if (queue.running === 0 && ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
 }
 
-export function endPause({ state: { ca } }: Turn): void {
+/** Nothing says any longer that the CA is down once nobody is left who fails for want of it. */
+export function forgetAbsence({ state: { ca, queue, identities, isClosed } }: Step): void {
+  if (ca.absence.since === undefined || queue.waiting > 0 || queue.running > 0 || isClosed) return
+  for (const identity of identities.values()) if (failingWith(identity) === 'absence') return
+  ca.absence.forget()
+}
+
+export function endPause({ state: { ca } }: Step): void {
   ca.pause = { ...ca.pause, isOver: true }
 }
 
 /** Counts a failed request for a cause that many may share. `true` if that makes it one. */
 export function countAgainst(
-  turn: Turn,
+  step: Step,
   fault: SharedFault,
   { of, sentAt }: Request,
   requestedWaitMs: number,
@@ -46,15 +53,15 @@ export function countAgainst(
     of,
     isAlone: isAlone(of),
     startedAt: sentAt,
-    now: turn.now,
-    leastLeftMs: () => leastLeftMs(turn),
+    now: step.now,
+    leastLeftMs: () => leastLeftMs(step),
     requestedWaitMs,
-    random: turn.policy.random(),
+    random: step.policy.random(),
   })
 }
 
 /** The least time that an identity which waits for the CA has left of its certificate; 0 for one without. */
-function leastLeftMs({ state, now }: Turn): number {
+function leastLeftMs({ state, now }: Step): number {
   let least = Number.POSITIVE_INFINITY
   for (const identity of state.identities.values())
     if (waitsForCA(identity))

@@ -4,15 +4,15 @@ import { usable } from '../state/identity.ts'
 import type { ClockJump } from '../time/clock.ts'
 import { retryFailing } from './outage.ts'
 import { bringForward } from './plan.ts'
-import { reportForAll, type Turn } from './turn.ts'
+import { reportForAll, type Step } from './step.ts'
 
 /** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
-export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
+export function clockJumped(step: Step, { kind, ms }: ClockJump): void {
   const {
     state: { ca, identities, unused },
     now,
-  } = turn
-  reportForAll(turn, { kind: 'clock-jumped', how: kind, ms })
+  } = step
+  reportForAll(step, { kind: 'clock-jumped', how: kind, ms })
   if (kind === 'back') {
     unused.clockSetBack(now)
     ca.window.clockSetBack(ms)
@@ -21,22 +21,22 @@ export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
     ca.pause = { ...ca.pause, since: ca.pause.since - ms, until: ca.pause.until - ms }
   }
   ca.awaitsRoots = ++ca.jumps
-  turn.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
+  step.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
 }
 
 /** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
-export function rootsAsked(turn: Turn, jump: number): void {
+export function rootsAsked(step: Step, jump: number): void {
   const {
     state: { ca, identities },
     now,
-  } = turn
+  } = step
   if (jump !== ca.awaitsRoots) return
   ca.awaitsRoots = undefined
   ca.absence.clockJumped(now)
   ca.lastCertificateAskedAt = Math.min(ca.lastCertificateAskedAt, now)
   for (const { fault } of ca.shared.values()) fault.clockJumped(now)
-  retryFailing(turn)
+  retryFailing(step)
   // Its next request was planned by the clock as it was.
   for (const identity of identities.values())
-    if (identity.health.kind === 'ok' && !usable(identity, now)) bringForward(turn, identity, now, 'first')
+    if (identity.health.kind === 'ok' && !usable(identity, now)) bringForward(step, identity, now, 'first')
 }

@@ -6,6 +6,7 @@ import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
 import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
 import { answered, restored } from './answer.ts'
+import { forgetAbsence } from './ca.ts'
 import { clockJumped, rootsAsked } from './clock-jump.ts'
 import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
@@ -14,102 +15,104 @@ import { failed } from './retry.ts'
 import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
 import { startNext } from './start.ts'
-import type { Policy, Turn } from './turn.ts'
+import type { Policy, Step } from './step.ts'
 import { woke } from './wake.ts'
 
 /** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and gives what is to be done, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
-  const turn: Turn = { state, policy, now, actions: [] }
-  consider(turn, event)
-  if (!state.isClosed) startNext(turn)
-  return turn.actions
+  const step: Step = { state, policy, now, actions: [] }
+  consider(step, event)
+  if (!state.isClosed) startNext(step)
+  return step.actions
 }
 
-function consider(turn: Turn, event: Event): void {
-  const { state } = turn
+function consider(step: Step, event: Event): void {
+  const { state } = step
   switch (event.kind) {
     case 'added':
-      pin(turn, event.id, event.tokenFile)
+      pin(step, event.id, event.tokenFile)
       break
     case 'removed':
-      remove(turn, event.id)
+      remove(step, event.id)
       break
     case 'dropped':
-      drop(turn, event.id)
+      drop(step, event.id)
       break
     case 'watched':
-      watched(turn, event.id)
+      watched(step, event.id)
       break
     case 'unwatched':
-      unwatched(turn, event.id)
+      unwatched(step, event.id)
       break
     case 'asked':
-      ask(turn, event.id)
+      ask(step, event.id)
       break
     case 'answered':
       state.queue.end(event.request.urgency)
-      answered(turn, event.request, event.answer, event.waitedMs)
+      answered(step, event.request, event.answer, event.waitedMs)
+      forgetAbsence(step)
       break
     case 'failed':
       state.queue.end(event.request.urgency)
-      failed(turn, event.request, event.failure, event.waitedMs)
+      failed(step, event.request, event.failure, event.waitedMs)
+      forgetAbsence(step)
       break
     case 'restored':
-      restored(turn, event.identity, event.from, event.found)
+      restored(step, event.identity, event.from, event.found)
       break
     case 'caChanged':
-      caChanged(turn, event.change)
+      caChanged(step, event.change)
       break
     case 'rootsRestored':
-      restoreRoots(turn, event.roots, event.read)
+      restoreRoots(step, event.roots, event.read)
       break
     case 'rootsListed':
-      learn(turn, state.trustDomain, event.read, { kind: 'list' })
+      learn(step, state.trustDomain, event.read, { kind: 'list' })
       break
     case 'rootsConfigured':
-      configureRoots(turn, event.trustDomain, event.roots)
+      configureRoots(step, event.trustDomain, event.roots)
       break
     case 'crlsRead':
-      useCrls(turn, event.trustDomain, event.crls, event.source)
+      useCrls(step, event.trustDomain, event.crls, event.source)
       break
     case 'rootChanged':
-      changeRoot(turn, event.bundle, event.fingerprint, event.action)
+      changeRoot(step, event.bundle, event.fingerprint, event.action)
       break
     case 'sent':
-      sent(turn, event.receipt, event.bundle)
+      sent(step, event.receipt, event.bundle)
       break
     case 'acknowledged':
-      acknowledged(turn, event.receipt)
+      acknowledged(step, event.receipt)
       break
     case 'streamClosed':
-      streamClosed(turn, event.receipt)
+      streamClosed(step, event.receipt)
       break
     case 'clockJumped':
-      clockJumped(turn, event.jump)
+      clockJumped(step, event.jump)
       break
     case 'rootsAsked':
-      rootsAsked(turn, event.jump)
+      rootsAsked(step, event.jump)
       break
     case 'woke':
-      woke(turn)
+      woke(step)
       break
     case 'closed':
-      dropAll(turn)
+      dropAll(step)
       break
     case 'retryAsked':
-      if (event.id === undefined) retryFailing(turn)
-      else forHeld(turn, event.id, retryNow)
+      if (event.id === undefined) retryFailing(step)
+      else forKnown(step, event.id, retryNow)
       break
     case 'renewalAsked':
-      forHeld(turn, event.id, renewNow)
+      forKnown(step, event.id, renewNow)
       break
     case 'readerRefused':
-      forHeld(turn, event.id, serveAgain)
+      forKnown(step, event.id, serveAgain)
       break
   }
 }
 
-function forHeld(turn: Turn, id: SpiffeId, act: (turn: Turn, identity: Identity) => void): void {
-  const identity = turn.state.identities.get(id)
-  if (identity) act(turn, identity)
+function forKnown(step: Step, id: SpiffeId, act: (step: Step, identity: Identity) => void): void {
+  const identity = step.state.identities.get(id)
+  if (identity) act(step, identity)
 }

@@ -33,7 +33,7 @@ export interface Answer extends Judged {
 /** A certificate from the disk. */
 export interface Found extends Judged {
   readonly receivedAt: number
-  readonly phase: number
+  readonly slot: number
   /** A certificate of the CA should replace it soon. */
   readonly isProvisional: boolean
 }
@@ -49,7 +49,7 @@ export type Event =
   | { readonly kind: 'watched'; readonly id: SpiffeId }
   /** Nobody watches it any longer. */
   | { readonly kind: 'unwatched'; readonly id: SpiffeId }
-  /** Somebody waits for it, held or not. */
+  /** Somebody waits for it, kept or not. */
   | { readonly kind: 'asked'; readonly id: SpiffeId }
   /** An operator wishes a new certificate. */
   | { readonly kind: 'renewalAsked'; readonly id: SpiffeId }

@@ -5,85 +5,85 @@ import { type Identity, usable } from '../state/identity.ts'
 import { isUsed } from '../state/state.ts'
 import { timeToFollow } from './answer.ts'
 import { hurryProbe } from './ca.ts'
-import { forgiveOwn } from './outage.ts'
+import { forgive } from './outage.ts'
 import { bringForward, enqueue, setWork } from './plan.ts'
 import { hurryShared } from './refusals.ts'
 import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
-import type { Turn } from './turn.ts'
+import type { Step } from './step.ts'
 
 /** A failed request is tried again so soon while somebody waits, however often they ask. */
 const HURRIED_RETRY_MS = 10_000
 
 /** Somebody waits for it, and it has no certificate or fails to renew the one that it has. */
-export function hurry(turn: Turn, identity: Identity): void {
-  const { state, now } = turn
+export function hurry(step: Step, identity: Identity): void {
+  const { state, now } = step
   const { work, health, lastFailure } = identity
   const reason = usable(identity, now) ? 'renewal' : 'on-demand'
   if (work.kind === 'queued') {
     state.queue.push(identity, reason)
-    hurryProbe(turn)
-  } else if (work.kind === 'idle') revive(turn, identity)
+    hurryProbe(step)
+  } else if (work.kind === 'idle') revive(step, identity)
   else if (health.kind === 'failing' && lastFailure) {
-    hurryShared(turn, identity)
-    bringForward(turn, identity, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
+    hurryShared(step, identity)
+    bringForward(step, identity, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
   } else if (work.kind === 'restoring' && work.urgency !== 'on-demand') {
-    setWork(turn, identity, { ...work, urgency: 'on-demand' })
+    setWork(step, identity, { ...work, urgency: 'on-demand' })
     state.restoring.raise(identity, 'on-demand')
   }
 }
 
 /** The reason for the CA's refusal may no longer hold: it begins again, as if it were new. */
-export function retryNow(turn: Turn, identity: Identity): void {
+export function retryNow(step: Step, identity: Identity): void {
   if (identity.work.kind !== 'waiting') return
-  forgiveOwn(identity)
+  forgive(identity)
   if (identity.health.kind === 'failing') identity.health = { ...identity.health, contradictions: 0 }
-  if (!usable(identity, turn.now)) enqueue(turn, identity, 'first')
-  else if (identity.health.kind === 'failing') enqueue(turn, identity, 'renewal')
+  if (!usable(identity, step.now)) enqueue(step, identity, 'first')
+  else if (identity.health.kind === 'failing') enqueue(step, identity, 'renewal')
 }
 
 /** An operator wishes it. */
-export function renewNow(turn: Turn, identity: Identity): void {
-  const { state, now } = turn
+export function renewNow(step: Step, identity: Identity): void {
+  const { state, now } = step
   const { work, lastSuccessAt = 0 } = identity
   const due = Math.min(lastSuccessAt, now) + MIN_RENEWAL_INTERVAL_MS
-  if (work.kind === 'waiting' && due > now) bringForward(turn, identity, due, 'renewal')
+  if (work.kind === 'waiting' && due > now) bringForward(step, identity, due, 'renewal')
   else if (work.kind === 'waiting')
-    enqueue(turn, identity, usable(identity, now) ? 'renewal' : 'on-demand', 'on-demand')
-  else if (work.kind === 'idle') revive(turn, identity)
+    enqueue(step, identity, usable(identity, now) ? 'renewal' : 'on-demand', 'on-demand')
+  else if (work.kind === 'idle') revive(step, identity)
   else if (work.kind === 'queued') state.queue.push(identity, 'on-demand')
-  hurryProbe(turn)
+  hurryProbe(step)
 }
 
 /** The CA reports a change. */
-export function caChanged(turn: Turn, change: CAChange): void {
-  const { identities } = turn.state
+export function caChanged(step: Step, change: CAChange): void {
+  const { identities } = step.state
   if (change.kind === 'roots') {
-    turn.actions.push({ kind: 'askRoots', isChanged: true })
+    step.actions.push({ kind: 'askRoots', isChanged: true })
     return
   }
   for (const id of change.identities ?? []) {
     const identity = identities.get(id)
     if (!identity) continue
-    if (identity.work.kind === 'waiting') enqueue(turn, identity, 'renewal')
+    if (identity.work.kind === 'waiting') enqueue(step, identity, 'renewal')
     // Behind all others that wait for a CA that is down, its turn could come hours later.
-    else if (identity.work.kind === 'queued') hurry(turn, identity)
-    else markOutdated(turn, identity)
+    else if (identity.work.kind === 'queued') hurry(step, identity)
+    else markOutdated(step, identity)
   }
   if (change.identities) return
   for (const identity of identities.values()) {
-    if (identity.work.kind === 'waiting') bringForward(turn, identity, timeToFollow(turn, identity), 'renewal')
-    else markOutdated(turn, identity)
+    if (identity.work.kind === 'waiting') bringForward(step, identity, timeToFollow(step, identity), 'renewal')
+    else markOutdated(step, identity)
   }
 }
 
 /** It is kept fresh again, and idle again if nobody comes to watch it. */
-function revive(turn: Turn, identity: Identity): void {
-  const { state, now } = turn
+function revive(step: Step, identity: Identity): void {
+  const { state, now } = step
   if (!isUsed(state, identity)) state.unused.add(identity, now)
-  enqueue(turn, identity, 'on-demand')
+  enqueue(step, identity, 'on-demand')
 }
 
 /** The store may have an older certificate than the CA. */
-function markOutdated(turn: Turn, identity: Identity): void {
-  if (identity.work.kind === 'restoring') setWork(turn, identity, { ...identity.work, isOutdated: true })
+function markOutdated(step: Step, identity: Identity): void {
+  if (identity.work.kind === 'restoring') setWork(step, identity, { ...identity.work, isOutdated: true })
 }

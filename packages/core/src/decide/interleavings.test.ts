@@ -181,3 +181,35 @@ test('a CA that is down is probed soon when the clock is set back while a probe 
   pass(world, MINUTE_MS)
   assert.ok(usable(identityOf(world, 0), world.now))
 })
+
+for (const [what, mode] of [
+  ['waits for the next probe', 'absent'],
+  ['is the probe', 'silent'],
+] as const)
+  test(`a CA that is down is not so any longer once the only identity that failed, which ${what}, is gone`, () => {
+    const world = makeWorld({ listsRoots: false })
+    add(world, 1)
+    pass(world, SECOND_MS)
+    world.ca.mode = mode
+    add(world, 0)
+    pass(world, 3 * MINUTE_MS)
+    assert.notEqual(world.state.ca.absence.since, undefined)
+    world.dispatch({ kind: 'dropped', id: world.id(0) })
+    pass(world, SECOND_MS)
+    assert.equal(world.state.ca.absence.since, undefined)
+  })
+
+test('an identity that fails is not the one that asks whether the CA signs under a new root', () => {
+  const world = makeWorld()
+  add(world, 0, 1)
+  pass(world, SECOND_MS)
+  world.ca.mode = 'denied'
+  world.ca.mask = 0b01
+  world.dispatch({ kind: 'renewalAsked', id: world.id(0) })
+  pass(world, SECOND_MS)
+  assert.equal(identityOf(world, 0).health.kind, 'failing')
+  list(world, [0, 1], 0)
+  pass(world, SETTINGS.rotation.settleMs)
+  assert.equal(identityOf(world, 0).health.kind, 'failing')
+  assert.ok((identityOf(world, 1).lastSuccessAt ?? 0) > world.now - SETTINGS.rotation.settleMs)
+})

@@ -6,70 +6,70 @@ import { failingWith, hasFailedAlone, type Identity, isAlone, usable } from '../
 import { HANGING_MS } from '../state/shared-fault.ts'
 import { isUsed } from '../state/state.ts'
 import { hurryProbe } from './ca.ts'
-import { bringForward, enqueue, firstReason, ownBackoff, remainingOf, retryAfter, wait } from './plan.ts'
+import { bringForward, enqueue, firstReason, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { wakeTime } from './renewal-time.ts'
-import { reportForAll, type Turn } from './turn.ts'
+import { reportForAll, type Step } from './step.ts'
 
 /** The CA answers again. Without this each identity that failed meanwhile would wait out its own backoff. */
-export function caIsBack(turn: Turn, downSince: number): void {
-  reportForAll(turn, { kind: 'ca-back', downSince })
-  const all = [...turn.state.identities.values()]
-  const waiting = all.filter(identity => isHeldUp(turn, identity, downSince))
-  for (const identity of usedFirst(turn, waiting)) askAgain(turn, identity)
-  for (const identity of all) giveUpIfHanging(turn, identity)
-  turn.actions.push({ kind: 'askRoots', isChanged: false })
+export function caIsBack(step: Step, downSince: number): void {
+  reportForAll(step, { kind: 'ca-back', downSince })
+  const all = [...step.state.identities.values()]
+  const waiting = all.filter(identity => isDelayed(step, identity, downSince))
+  for (const identity of usedFirst(step, waiting)) askAgain(step, identity)
+  for (const identity of all) giveUpIfHanging(step, identity)
+  step.actions.push({ kind: 'askRoots', isChanged: false })
 }
 
 /** The cause that these identities seemed to share is gone. Unless it is alone, the failures of each count no more. */
-export function wakeAll(turn: Turn, refused: readonly Identity[]): void {
-  for (const identity of usedFirst(turn, refused)) {
-    identity.wokenAt = turn.now
-    if (!isAlone(identity)) forgiveOwn(identity)
-    const reason = firstReason(turn, identity)
-    if (usable(identity, turn.now)) bringForward(turn, identity, timeToWake(turn, identity), 'renewal')
-    else enqueue(turn, identity, reason, isAlone(identity) ? 'retry' : reason)
+export function wakeAll(step: Step, refused: readonly Identity[]): void {
+  for (const identity of usedFirst(step, refused)) {
+    identity.wokenAt = step.now
+    if (!isAlone(identity)) forgive(identity)
+    const reason = firstReason(step, identity)
+    if (usable(identity, step.now)) bringForward(step, identity, timeToWake(step, identity), 'renewal')
+    else enqueue(step, identity, reason, isAlone(identity) ? 'retry' : reason)
   }
 }
 
 /** The cause may be gone: something changed for all identities, or for those of a trust domain. */
-export function retryFailing(turn: Turn, trustDomain?: string): void {
-  const { state, policy, now } = turn
+export function retryFailing(step: Step, trustDomain?: string): void {
+  const { state, policy, now } = step
   for (const identity of state.identities.values()) {
     const { health, lastFailure, id } = identity
     if (health.kind !== 'failing' || !lastFailure) continue
     if (trustDomain !== undefined && trustDomainOf(id) !== trustDomain) continue
-    const due = Math.max(timeToWake(turn, identity), Math.min(lastFailure.at, now) + policy.retry.minMs)
-    bringForward(turn, identity, due, usable(identity, now) ? 'renewal' : 'first')
+    const due = Math.max(timeToWake(step, identity), Math.min(lastFailure.at, now) + policy.retry.minMs)
+    bringForward(step, identity, due, usable(identity, now) ? 'renewal' : 'first')
   }
-  hurryProbe(turn)
+  hurryProbe(step)
 }
 
 /** Its failures say nothing of it any longer. */
-export function forgiveOwn(identity: Identity): void {
+export function forgive(identity: Identity): void {
   identity.backoffs = 0
-  if (identity.health.kind === 'failing') identity.health = { ...identity.health, isOwn: false }
+  if (identity.health.kind === 'failing') identity.health = { ...identity.health, failedAlone: false }
 }
 
 /** Without a certificate at once, as fast as the CA takes them; with one while it lasts; one that fails alone after its backoff. */
-function askAgain(turn: Turn, identity: Identity): void {
+function askAgain(step: Step, identity: Identity): void {
   const { work } = identity
   if (isAlone(identity)) {
-    if (work.kind === 'queued') retryAfter(turn, identity, ownBackoff(turn, identity))
+    if (work.kind === 'queued') retryAfter(step, identity, nextBackoff(step, identity))
     return
   }
   identity.backoffs = 0
-  const reason = firstReason(turn, identity)
-  if (!usable(identity, turn.now)) {
-    turn.state.queue.delete(identity)
-    enqueue(turn, identity, reason, hasFailedAlone(identity) ? 'retry' : reason)
+  const reason = firstReason(step, identity)
+  if (!usable(identity, step.now)) {
+    step.state.queue.delete(identity)
+    enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : reason)
     return
   }
-  const woken = timeToWake(turn, identity)
-  wait(turn, identity, work.kind === 'waiting' ? Math.min(work.due, woken) : woken, 'renewal')
+  const woken = timeToWake(step, identity)
+  wait(step, identity, work.kind === 'waiting' ? Math.min(work.due, woken) : woken, 'renewal')
 }
 
 /** Whether it waits for the CA: in the queue, or for the end of its backoff. A renewal that just fell due is in its place in the queue. */
-function isHeldUp({ now }: Turn, identity: Identity, downSince: number): boolean {
+function isDelayed({ now }: Step, identity: Identity, downSince: number): boolean {
   const { work, health, lastFailure } = identity
   if (work.kind === 'queued') return health.kind === 'failing' || usable(identity, now) === undefined
   if (work.kind !== 'waiting' || lastFailure === undefined) return false
@@ -77,19 +77,19 @@ function isHeldUp({ now }: Turn, identity: Identity, downSince: number): boolean
 }
 
 /** Its connection may be dead: the CA answers others. While somebody takes their time to approve it, that says nothing of the CA. */
-function giveUpIfHanging({ state, now, actions }: Turn, { work, id }: Identity): void {
+function giveUpIfHanging({ state, now, actions }: Step, { work, id }: Identity): void {
   if (work.kind !== 'fetching' || state.pending.has(id) || now - work.request.sentAt < HANGING_MS) return
   const reason = new CAError('timeout', `The CA did not answer for ${id}, and answered others meanwhile`)
   actions.push({ kind: 'abort', request: work.request, reason })
 }
 
-function usedFirst({ state }: Turn, identities: readonly Identity[]): readonly Identity[] {
+function usedFirst({ state }: Step, identities: readonly Identity[]): readonly Identity[] {
   return [
     ...identities.filter(identity => isUsed(state, identity)),
     ...identities.filter(identity => !isUsed(state, identity)),
   ]
 }
 
-function timeToWake(turn: Turn, identity: Identity): number {
-  return wakeTime(remainingOf(turn, identity), identity.phase, isUsed(turn.state, identity))
+function timeToWake(step: Step, identity: Identity): number {
+  return wakeTime(remainingOf(step, identity), identity.slot, isUsed(step.state, identity))
 }

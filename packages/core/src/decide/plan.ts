@@ -12,14 +12,14 @@ import {
 import { armWake, isUsed } from '../state/state.ts'
 import { backoff } from '../time/backoff.ts'
 import { type Remaining, retryTime } from './renewal-time.ts'
-import { report, type Turn } from './turn.ts'
+import { report, type Step } from './step.ts'
 
 /** Waits up to four times the shortest (2 s), and how many more of those a CA gets that does not know the identity yet: about 17 s. */
 const SHORT_WAITS = 3
 const MORE_SHORT_WAITS = 7
 
 /** The identity does something else from now on: it leaves the queue of its former work; an end (idle, forgotten) gives up its request. */
-export function setWork({ state, actions }: Turn, identity: Identity, work: Work): void {
+export function setWork({ state, actions }: Step, identity: Identity, work: Work): void {
   const before = identity.work
   identity.work = work
   if (before.kind === 'queued' && work.kind !== 'queued') state.queue.delete(identity)
@@ -30,61 +30,61 @@ export function setWork({ state, actions }: Turn, identity: Identity, work: Work
 }
 
 /** At `due`, milliseconds since the epoch, unless something else is done for it before. */
-export function wait(turn: Turn, identity: Identity, due: number, reason: Reason): void {
-  setWork(turn, identity, { kind: 'waiting', due, reason })
+export function wait(step: Step, identity: Identity, due: number, reason: Reason): void {
+  setWork(step, identity, { kind: 'waiting', due, reason })
 }
 
 /** The time that it waited for has come. */
-export function fallDue(turn: Turn, identity: Identity, reason: Reason): void {
+export function fallDue(step: Step, identity: Identity, reason: Reason): void {
   const first = reason === 'on-demand' ? reason : 'first'
-  const urgency = usable(identity, turn.now) ? 'renewal' : first
-  enqueue(turn, identity, reason, hasFailedAlone(identity) ? 'retry' : urgency)
+  const urgency = usable(identity, step.now) ? 'renewal' : first
+  enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : urgency)
 }
 
 /** As soon as the CA takes it. */
 export function enqueue(
-  turn: Turn,
+  step: Step,
   identity: Identity,
   reason: Reason,
   urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
 ): void {
-  setWork(turn, identity, { kind: 'queued', reason })
+  setWork(step, identity, { kind: 'queued', reason })
   // Identities that have failed take turns: one that the CA never answers must not come first each time.
-  const deadline = urgency === 'retry' ? undefined : usable(identity, turn.now)?.secret.notAfter
-  turn.state.queue.push(identity, urgency, deadline)
+  const deadline = urgency === 'retry' ? undefined : usable(identity, step.now)?.secret.notAfter
+  step.state.queue.push(identity, urgency, deadline)
 }
 
 /** Brings a planned request forward; one that is due earlier anyway stays so. */
-export function bringForward(turn: Turn, identity: Identity, due: number, reason: Reason): void {
-  if (identity.work.kind === 'waiting' && due < identity.work.due) wait(turn, identity, due, reason)
+export function bringForward(step: Step, identity: Identity, due: number, reason: Reason): void {
+  if (identity.work.kind === 'waiting' && due < identity.work.due) wait(step, identity, due, reason)
 }
 
 /** After `delayMs`, or sooner if its certificate is running out. */
-export function retryAfter(turn: Turn, identity: Identity, delayMs: number): void {
-  const { now, policy } = turn
+export function retryAfter(step: Step, identity: Identity, delayMs: number): void {
+  const { now, policy } = step
   const inUse = usable(identity, now)
   const due = retryTime({ now, notAfter: inUse?.secret.notAfter }, delayMs, policy.retry.minMs)
-  report(turn, identity.id, { kind: 'retry-planned', at: due })
-  wait(turn, identity, due, inUse ? 'renewal' : 'first')
+  report(step, identity.id, { kind: 'retry-planned', at: due })
+  wait(step, identity, due, inUse ? 'renewal' : 'first')
 }
 
 /**
  * The wait after one more failure of this identity, milliseconds. `isNew`: the CA may be about to learn of it, as istiod
  * is of a pod that has just been scheduled, so the wait stays short at first.
  */
-export function ownBackoff({ policy: { retry, random } }: Turn, identity: Identity, isNew = false): number {
+export function nextBackoff({ policy: { retry, random } }: Step, identity: Identity, isNew = false): number {
   const failures = ++identity.backoffs
   const counted = isNew ? Math.max(Math.min(failures, SHORT_WAITS), failures - MORE_SHORT_WAITS) : failures
   return backoff(counted, retry, random())
 }
 
 /** What is left of its certificate: nothing, without one. */
-export function remainingOf({ now }: Turn, identity: Identity): Remaining {
+export function remainingOf({ now }: Step, identity: Identity): Remaining {
   return { now, notAfter: usable(identity, now)?.secret.notAfter ?? now }
 }
 
 /** The reason of a request for an identity without a certificate. */
-export function firstReason({ state }: Turn, identity: Identity): 'on-demand' | 'first' {
+export function firstReason({ state }: Step, identity: Identity): 'on-demand' | 'first' {
   return isUsed(state, identity) ? 'on-demand' : 'first'
 }
 

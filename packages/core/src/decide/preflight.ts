@@ -4,7 +4,7 @@ import { type Identity, usable, worthKeeping } from '../state/identity.ts'
 import { membersOf } from '../state/state.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { isEnding } from './renewal-time.ts'
-import { report, type Turn } from './turn.ts'
+import { report, type Step } from './step.ts'
 
 /** Kinds of leaves that are checked when the roots change: a CA has few, and the event loop waits. */
 const MAX_CHECKED = 16
@@ -13,29 +13,29 @@ const MAX_CHECKED = 16
  * Whether a certificate that clients would refuse for `reason` is served all the same: there is none, or only one that
  * is about to end or that they would refuse as well. Reports it.
  */
-export function servesRefused(turn: Turn, identity: Identity, reason: string): boolean {
-  const isServed = !hasBetter(turn, identity)
+export function servesRefused(step: Step, identity: Identity, reason: string): boolean {
+  const isServed = !hasBetter(step, identity)
   if (!isServed) identity.withheld = reason
-  report(turn, identity.id, { kind: 'preflight-failed', reason, isServed })
+  report(step, identity.id, { kind: 'preflight-failed', reason, isServed })
   return isServed
 }
 
 /** Reports leaves in use that clients refuse now that these roots are served: one of each kind. */
-export function reportRefused(turn: Turn, bundle: TrustBundle): void {
+export function reportRefused(step: Step, bundle: TrustBundle): void {
   const seen = new Set<string>()
-  for (const identity of membersOf(turn.state, bundle)) {
-    const current = usable(identity, turn.now)
+  for (const identity of membersOf(step.state, bundle)) {
+    const current = usable(identity, step.now)
     if (seen.size === MAX_CHECKED) return
     if (!current || current.clientRefusal !== undefined || seen.has(current.kind)) continue
     seen.add(current.kind)
-    const refusal = turn.policy.refusalOf(current, identity.id, turn.now)
+    const refusal = step.policy.refusalOf(current, identity.id, step.now)
     if (refusal === undefined) continue
     const reason = `${identity.id}, and others of its issuer and key: ${refusal}`
-    report(turn, bundle.name, { kind: 'preflight-failed', reason, isServed: true })
+    report(step, bundle.name, { kind: 'preflight-failed', reason, isServed: true })
   }
 }
 
-function hasBetter({ policy, now }: Turn, identity: Identity): boolean {
+function hasBetter({ policy, now }: Step, identity: Identity): boolean {
   const inUse = worthKeeping(identity, now)
   if (!inUse) return false
   const { receivedAt, secret } = inUse

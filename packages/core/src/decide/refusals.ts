@@ -9,50 +9,50 @@ import { countAgainst, requestedWait } from './ca.ts'
 import { wakeAll } from './outage.ts'
 import { enqueue, firstReason } from './plan.ts'
 import { probePause } from './start.ts'
-import { reportForAll, type Turn } from './turn.ts'
+import { reportForAll, type Step } from './step.ts'
 
 /** A CA that has no room, and does not say for how long, is asked no sooner. */
 const LEAST_WITHOUT_ROOM_MS = 1_600
 
 /** A request was refused, or could not be made. Whether its identity shares the cause with many. */
-export function shareFailure(turn: Turn, request: Request, failure: CAError): boolean {
+export function shareFailure(step: Step, request: Request, failure: CAError): boolean {
   const {
     state: { ca },
     now,
-  } = turn
+  } = step
   const kind = failureKind(failure)
   const shared = ca.shared.get(kind) ?? newShared()
   ca.shared.set(kind, shared)
   shared.hasSleepers = true
-  const wait = requestedWait(turn, failure)
+  const wait = requestedWait(step, failure)
   const waitForRoom = wait === undefined ? LEAST_WITHOUT_ROOM_MS : ca.pause.until - now
-  const opens = countAgainst(turn, shared.fault, request, kind === 'rate-limited' ? waitForRoom : (wait ?? 0))
-  if (opens) reportForAll(turn, { kind: 'shared-failure', failure: kind })
+  const opens = countAgainst(step, shared.fault, request, kind === 'rate-limited' ? waitForRoom : (wait ?? 0))
+  if (opens) reportForAll(step, { kind: 'shared-failure', failure: kind })
   return shared.fault.since !== undefined && !isAlone(request.of)
 }
 
 /** A request had its certificate; `kind`: what its identity failed with before, if it did. */
-export function endShared(turn: Turn, { of, sentAt }: Request, kind: FailureKind | undefined): void {
+export function endShared(step: Step, { of, sentAt }: Request, kind: FailureKind | undefined): void {
   const {
     state: { ca, identities },
     now,
-  } = turn
+  } = step
   ca.lastCertificateAskedAt = Math.max(ca.lastCertificateAskedAt, sentAt)
   const woken: Identity[] = []
   for (const [each, shared] of ca.shared) {
     const since = shared.fault.contradicted(sentAt, now)
-    if (since !== undefined) reportForAll(turn, { kind: 'shared-failure-over', failure: each, since })
+    if (since !== undefined) reportForAll(step, { kind: 'shared-failure-over', failure: each, since })
     if (!shared.hasSleepers || (since === undefined && each !== kind)) continue
     shared.hasSleepers = false
     for (const other of identities.values())
-      if (failingWith(other) === each && mayWake(turn, other))
+      if (failingWith(other) === each && mayWake(step, other))
         if (since !== undefined || other.tokenFile === of.tokenFile) woken.push(other)
   }
-  if (woken.length > 0) wakeAll(turn, woken)
+  if (woken.length > 0) wakeAll(step, woken)
 }
 
 /** Somebody waits for this identity: it is soon the probe of a cause that it shares. */
-export function hurryShared({ state, now }: Turn, identity: Identity): void {
+export function hurryShared({ state, now }: Step, identity: Identity): void {
   const kind = failingWith(identity)
   const shared = kind && state.ca.shared.get(kind)
   if (!shared || shared.fault.since === undefined || isAlone(identity)) return
@@ -61,7 +61,7 @@ export function hurryShared({ state, now }: Turn, identity: Identity): void {
 }
 
 /** When the next probe is due; infinite if none is. */
-export function nextProbeOfShared({ ca }: Turn['state']): number {
+export function nextProbeOfShared({ ca }: Step['state']): number {
   let at = Number.POSITIVE_INFINITY
   if (ca.shared.size === 0) return at
   for (const { fault } of ca.shared.values()) at = Math.min(at, fault.nextProbeAt ?? at)
@@ -69,9 +69,9 @@ export function nextProbeOfShared({ ca }: Turn['state']): number {
 }
 
 /** Probes the causes whose time has come. */
-export function probeShared(turn: Turn): void {
-  for (const [kind, shared] of turn.state.ca.shared)
-    if ((shared.fault.nextProbeAt ?? Number.POSITIVE_INFINITY) <= turn.now) probe(turn, kind, shared)
+export function probeShared(step: Step): void {
+  for (const [kind, shared] of step.state.ca.shared)
+    if ((shared.fault.nextProbeAt ?? Number.POSITIVE_INFINITY) <= step.now) probe(step, kind, shared)
 }
 
 function newShared(): SharedRefusal {
@@ -79,16 +79,16 @@ function newShared(): SharedRefusal {
 }
 
 /** One that fails alone would double what it asks of the CA, and no more. */
-function mayWake({ policy, now }: Turn, identity: Identity): boolean {
+function mayWake({ policy, now }: Step, identity: Identity): boolean {
   const isRested = Math.abs(now - identity.wokenAt) >= policy.retry.maxMs
   return identity.work.kind === 'waiting' && (!isAlone(identity) || isRested)
 }
 
-function probe(turn: Turn, kind: FailureKind, shared: SharedRefusal): void {
-  const { state, now } = turn
+function probe(step: Step, kind: FailureKind, shared: SharedRefusal): void {
+  const { state, now } = step
   const { waitedFor } = shared
   shared.waitedFor = undefined
-  const next = waitedFor && canProbe(waitedFor, kind) ? waitedFor : nextToProbe(turn, kind, !shared.wasUrgent)
+  const next = waitedFor && canProbe(waitedFor, kind) ? waitedFor : nextToProbe(step, kind, !shared.wasUrgent)
   // A minute's certificates and their identities may have gone meanwhile.
   if (!next) {
     state.ca.shared.delete(kind)
@@ -96,15 +96,15 @@ function probe(turn: Turn, kind: FailureKind, shared: SharedRefusal): void {
   }
   shared.fault.started(now, next)
   shared.wasUrgent = usable(next, now) === undefined
-  enqueue(turn, next, shared.wasUrgent ? firstReason(turn, next) : 'renewal')
-  if (kind === 'rate-limited') probePause(turn)
+  enqueue(step, next, shared.wasUrgent ? firstReason(step, next) : 'renewal')
+  if (kind === 'rate-limited') probePause(step)
 }
 
 /** In turn; those without a certificate before the others if `isUrgent`. */
-function nextToProbe(turn: Turn, kind: FailureKind, isUrgent: boolean): Identity | undefined {
+function nextToProbe(step: Step, kind: FailureKind, isUrgent: boolean): Identity | undefined {
   let next: Identity | undefined
-  for (const identity of turn.state.identities.values())
-    if (canProbe(identity, kind) && (!next || isBefore(turn, identity, next, isUrgent))) next = identity
+  for (const identity of step.state.identities.values())
+    if (canProbe(identity, kind) && (!next || isBefore(step, identity, next, isUrgent))) next = identity
   return next
 }
 
@@ -112,7 +112,7 @@ function canProbe(identity: Identity, kind: FailureKind): boolean {
   return failingWith(identity) === kind && !isAlone(identity) && identity.work.kind === 'waiting'
 }
 
-function isBefore({ now }: Turn, one: Identity, other: Identity, isUrgent: boolean): boolean {
+function isBefore({ now }: Step, one: Identity, other: Identity, isUrgent: boolean): boolean {
   const [mine, theirs] = [usable(one, now) === undefined, usable(other, now) === undefined]
   if (isUrgent && mine !== theirs) return mine
   return (one.lastFailure?.at ?? 0) < (other.lastFailure?.at ?? 0)

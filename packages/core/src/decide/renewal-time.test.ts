@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { latestChange, phaseOf, renewalPhase, renewalTime, turnTime } from './renewal-time.ts'
+import { latestChange, renewalSlot, renewalTime, slotOf, spreadTime } from './renewal-time.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
@@ -11,8 +11,8 @@ test('a certificate is renewed between 40 and 60 % of what was left when it arri
     fc.property(
       fc.double({ min: 0, max: 0.999, noNaN: true }),
       fc.double({ min: 0, max: 0.999, noNaN: true }),
-      (phase, random) => {
-        const drawn = renewalPhase(phase, random)
+      (slot, random) => {
+        const drawn = renewalSlot(slot, random)
         const time = renewalTime({ usableFrom: 1_000_000, notAfter: 1_000_000 + 24 * HOUR }, policy, drawn)
         const fraction = (time - 1_000_000) / (24 * HOUR)
         assert.ok(fraction >= 0.4 && fraction <= 0.6, `at ${fraction}`)
@@ -37,11 +37,11 @@ test('the renewals of ten thousand identities fetched in one second are spread: 
   const lifetime = 24 * HOUR
   const perBucket = new Map<number, number>()
   for (let index = 0; index < 10_000; index++) {
-    const phase = phaseOf(`spiffe://cluster.local/ns/load/sa/sa-${index}`)
+    const slot = slotOf(`spiffe://cluster.local/ns/load/sa/sa-${index}`)
     const time = renewalTime(
       { usableFrom: 0, notAfter: lifetime },
       policy,
-      renewalPhase(phase, ((index * 37) % 100) / 100),
+      renewalSlot(slot, ((index * 37) % 100) / 100),
     )
     const bucket = Math.floor((time / lifetime - 0.4) * 500)
     perBucket.set(bucket, (perBucket.get(bucket) ?? 0) + 1)
@@ -50,16 +50,16 @@ test('the renewals of ten thousand identities fetched in one second are spread: 
   assert.ok(Math.max(...perBucket.values()) < 3 * 100)
 })
 
-test('an identity keeps its phase among the renewals', () => {
+test('an identity keeps its slot among the renewals', () => {
   const identity = 'spiffe://cluster.local/ns/default/sa/web'
-  assert.equal(phaseOf(identity), phaseOf(identity))
-  assert.notEqual(phaseOf(identity), phaseOf('spiffe://cluster.local/ns/default/sa/api'))
+  assert.equal(slotOf(identity), slotOf(identity))
+  assert.notEqual(slotOf(identity), slotOf('spiffe://cluster.local/ns/default/sa/api'))
 })
 
 test('overdue renewals are spread over a tenth of the remaining lifetime, at most ten minutes, and end before it does', () => {
-  assert.equal(turnTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
-  assert.equal(turnTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
-  assert.equal(turnTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
+  assert.equal(spreadTime({ now: 0, notAfter: 10_000 }, 0.5), 500)
+  assert.equal(spreadTime({ now: 0, notAfter: 24 * HOUR }, 0.5), 300_000)
+  assert.equal(spreadTime({ now: 0, notAfter: 24 * HOUR }, 0), 0)
 })
 
 test('a replacement waits until a tenth of the lifetime is left, and one that came late for nine tenths of what is left', () => {

@@ -11,7 +11,7 @@ const LATEST_RETRY = 0.5
 /** The share of its lifetime after which a certificate that has a replacement is replaced at the latest. */
 export const LATEST_CHANGE = 0.9
 
-/** How much of the phase of a renewal is drawn again each time; the rest is the identity's own, which is stable. */
+/** How much of the slot of a renewal is drawn again each time; the rest is the identity's own, which is stable. */
 const DRAWN_SHARE = 0.1
 
 export interface RotationPolicy {
@@ -22,11 +22,11 @@ export interface RotationPolicy {
 }
 
 /**
- * Where in its window a renewal is planned, in [0, 1). The identity's own phase spreads a node's renewals evenly over the window,
+ * Where in its window a renewal is planned, in [0, 1). The identity's own slot spreads a node's renewals evenly over the window,
  * though all were issued in one second; a little chance keeps two nodes with the same identities apart.
  */
-export function renewalPhase(phase: number, random: number): number {
-  return (phase + DRAWN_SHARE * random) % 1
+export function renewalSlot(slot: number, random: number): number {
+  return (slot + DRAWN_SHARE * random) % 1
 }
 
 /**
@@ -36,10 +36,10 @@ export function renewalPhase(phase: number, random: number): number {
 export function renewalTime(
   certificate: { readonly usableFrom: number; readonly notAfter: number },
   policy: RotationPolicy,
-  phase: number,
+  slot: number,
 ): number {
   const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
-  const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * phase - 1), 0), 1)
+  const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * slot - 1), 0), 1)
   return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
 }
 
@@ -77,7 +77,7 @@ export function isEnding(
 }
 
 /** A stable number in [0, 1) for an identity: where its renewals are among those of a node. */
-export function phaseOf(identity: SpiffeId): number {
+export function slotOf(identity: SpiffeId): number {
   return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
 }
 
@@ -96,22 +96,22 @@ function spreadOf({ now, notAfter }: Remaining, mostMs = SPREAD_MOST_MS): number
 }
 
 /**
- * When a request is made that fell due together with others (while nothing ran, or as leaves follow a root): its turn is in
- * [0, 1) among them, over a part of what is left of the certificate, at most ten minutes.
+ * When a request is made that fell due together with others (while nothing ran, or as leaves follow a root): `share`, in
+ * [0, 1), of a part of what is left of the certificate, at most ten minutes.
  */
-export function turnTime(remaining: Remaining, turn: number): number {
-  return remaining.now + turn * spreadOf(remaining)
+export function spreadTime(remaining: Remaining, share: number): number {
+  return remaining.now + share * spreadOf(remaining)
 }
 
 /**
  * When an identity that failed in an outage of the CA and still has its certificate is renewed: spread out, over a part
  * of what is left, at most ten seconds; those that are streamed in the first half.
  */
-export function wakeTime(remaining: Remaining, phase: number, isUsed: boolean): number {
-  return remaining.now + ((isUsed ? phase : 1 + phase) / 2) * spreadOf(remaining, 10_000)
+export function wakeTime(remaining: Remaining, slot: number, isUsed: boolean): number {
+  return remaining.now + ((isUsed ? slot : 1 + slot) / 2) * spreadOf(remaining, 10_000)
 }
 
 /** When a leaf follows a change at the CA: after the settle time, spread out over a part of what is left of it, at most ten minutes. */
-export function followTime(remaining: Remaining, settleMs: number, phase: number): number {
-  return remaining.now + settleMs + phase * Math.max(settleMs, spreadOf(remaining))
+export function followTime(remaining: Remaining, settleMs: number, slot: number): number {
+  return remaining.now + settleMs + slot * Math.max(settleMs, spreadOf(remaining))
 }

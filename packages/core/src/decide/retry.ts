@@ -5,91 +5,96 @@ import { failureKind, isAbsence } from '../contract/ca-failure.ts'
 import { CONTRADICTIONS_TO_BE_ALONE, type Identity, type Request, usable } from '../state/identity.ts'
 import { backoff } from '../time/backoff.ts'
 import { requestedWait } from './ca.ts'
-import { countFailure } from './circuit.ts'
-import { enqueue, isCurrent, ownBackoff, retryAfter } from './plan.ts'
+import { countFailure } from './ca-health.ts'
+import { enqueue, isCurrent, nextBackoff, retryAfter } from './plan.ts'
 import { shareFailure } from './refusals.ts'
-import { report, reportForAll, type Turn } from './turn.ts'
+import { report, reportForAll, type Step } from './step.ts'
 
 /** The request has ended without a certificate: plans the next one, unless nobody waits for it any longer. */
-export function failed(turn: Turn, request: Request, failure: CAError, waitedMs: number): void {
-  const { state } = turn
+export function failed(step: Step, request: Request, failure: CAError, waitedMs: number): void {
+  const { state } = step
   if (!isCurrent(request)) return
   const identity = request.of
-  noteContradiction(turn, identity, failure)
-  if (!waitsForApproval(turn, identity)) countFailure(turn, request, failure, waitedMs)
+  noteContradiction(step, identity, failure)
+  if (!waitsForApproval(step, identity)) countFailure(step, request, failure, waitedMs)
   const { nextProbeAt } = state.ca.absence
   if (nextProbeAt !== undefined && isAbsence(failure)) {
-    noteFailure(turn, identity, failure)
-    report(turn, identity.id, { kind: 'retry-planned', at: nextProbeAt })
+    noteFailure(step, identity, failure)
+    report(step, identity.id, { kind: 'retry-planned', at: nextProbeAt })
     // Behind those that have not probed the CA yet: an identity that always fails must not come first each time.
-    enqueue(turn, identity, usable(identity, turn.now) ? 'renewal' : 'first', 'retry')
+    enqueue(step, identity, usable(identity, step.now) ? 'renewal' : 'first', 'retry')
     return
   }
-  const delay = delayOf(turn, request, failure)
-  noteFailure(turn, identity, failure)
-  retryAfter(turn, identity, delay)
+  const delayMs = waitAfter(step, request, failure)
+  noteFailure(step, identity, failure)
+  retryAfter(step, identity, delayMs)
 }
 
-/** Milliseconds. A CA without room says nothing of this identity: it comes back with the others when the pause ends, if there is one. */
-function delayOf(turn: Turn, request: Request, failure: CAError): number {
-  const { state, policy, now } = turn
+/** Milliseconds until the request is made again. */
+function waitAfter(step: Step, request: Request, failure: CAError): number {
+  const { state, policy, now } = step
   const identity = request.of
-  if (failure.code === 'ttl-too-long' && lowerTtl(turn, identity)) return ownBackoff(turn, identity)
+  if (failure.code === 'ttl-too-long' && lowerTtl(step, identity)) return nextBackoff(step, identity)
   // Probes find the end of a cause that many share.
-  const isShared = !isAbsence(failure) && !waitsForApproval(turn, identity) && shareFailure(turn, request, failure)
+  const isShared = !isAbsence(failure) && !waitsForApproval(step, identity) && shareFailure(step, request, failure)
+  // A CA without room says nothing of this identity: it comes back with the others.
   if (failure.code === 'rate-limited' && !failure.local && !state.ca.pause.isOver) return state.ca.pause.until - now
-  const isNew = failure.code === 'unauthenticated' && !failure.local && identity.lastSuccessAt === undefined
-  const own =
+  const delayMs =
     failure.retryable && !isShared
-      ? ownBackoff(turn, identity, isNew)
+      ? nextBackoff(step, identity, mayBeUnknown(identity, failure))
       : backoff(Number.MAX_SAFE_INTEGER, policy.retry, policy.random())
-  return Math.max(own, requestedWait(turn, failure) ?? 0)
+  return Math.max(delayMs, requestedWait(step, failure) ?? 0)
+}
+
+/** The CA may be about to learn of an identity that never had a certificate. */
+function mayBeUnknown({ lastSuccessAt }: Identity, { code, local }: CAError): boolean {
+  return code === 'unauthenticated' && !local && lastSuccessAt === undefined
 }
 
 /** Somebody takes their time to approve it: that says nothing of the CA. */
-function waitsForApproval({ state }: Turn, { id }: Identity): boolean {
+function waitsForApproval({ state }: Step, { id }: Identity): boolean {
   return state.pending.has(id)
 }
 
 /** Others fared better between its previous failure and this one. */
-function noteContradiction({ state: { ca } }: Turn, identity: Identity, failure: CAError): void {
+function noteContradiction({ state: { ca } }: Step, identity: Identity, failure: CAError): void {
   const { health, lastFailure } = identity
   const at = lastFailure?.at ?? 0
   const isContradicted = isAbsence(failure) ? at <= ca.absence.lastContradictedAt : at < ca.lastCertificateAskedAt
   if (health.kind !== 'failing' || !isContradicted) return
   const contradictions = health.contradictions + (isAbsence(failure) ? CONTRADICTIONS_TO_BE_ALONE : 1)
-  identity.health = { ...health, contradictions, isOwn: true }
+  identity.health = { ...health, contradictions, failedAlone: true }
 }
 
-function noteFailure(turn: Turn, identity: Identity, failure: CAError): void {
+function noteFailure(step: Step, identity: Identity, failure: CAError): void {
   const { code, message, local } = failure
   const { health } = identity
-  const before = health.kind === 'failing' ? health : { since: turn.now, isOwn: false, contradictions: 0 }
-  identity.lastFailure = { at: turn.now, code, message, ...(local && { local }) }
+  const before = health.kind === 'failing' ? health : { since: step.now, failedAlone: false, contradictions: 0 }
+  identity.lastFailure = { at: step.now, code, message, ...(local && { local }) }
   identity.health = {
     kind: 'failing',
     since: before.since,
     cause: failureKind(failure),
-    isOwn: before.isOwn || isItsOwn(failure),
+    failedAlone: before.failedAlone || !failsForAll(failure),
     contradictions: before.contradictions,
   }
-  report(turn, identity.id, { kind: 'ca-error', code, message, ...(local && { local }) })
+  report(step, identity.id, { kind: 'ca-error', code, message, ...(local && { local }) })
 }
 
 /** A CA that is away or has no room fails for all: that says nothing of an identity. */
-function isItsOwn({ code, local }: CAError): boolean {
-  return local || (code !== 'unavailable' && code !== 'rate-limited')
+function failsForAll({ code, local }: CAError): boolean {
+  return !local && (code === 'unavailable' || code === 'rate-limited')
 }
 
 /** `false` where the CA refuses even the shortest lifetime. */
-function lowerTtl(turn: Turn, { id }: Identity): boolean {
-  const { state } = turn
+function lowerTtl(step: Step, { id }: Identity): boolean {
+  const { state } = step
   const fromSeconds = state.ttl.of(id)
   const toSeconds = state.ttl.lower(id)
   if (toSeconds === undefined) return false
   if (toSeconds < state.lowestTtlReported) {
     state.lowestTtlReported = toSeconds
-    reportForAll(turn, { kind: 'ttl-lowered', fromSeconds, toSeconds })
+    reportForAll(step, { kind: 'ttl-lowered', fromSeconds, toSeconds })
   }
   return true
 }

@@ -10,9 +10,9 @@ import { storeRoots } from './bundle.ts'
 import { retryFailing } from './outage.ts'
 import { bringForward, remainingOf } from './plan.ts'
 import { servesRefused } from './preflight.ts'
-import { turnTime } from './renewal-time.ts'
+import { spreadTime } from './renewal-time.ts'
 import { dropUpcoming, hasten } from './serving.ts'
-import type { Turn } from './turn.ts'
+import type { Step } from './step.ts'
 
 /** `givenUp` and `revoked` are fingerprints. */
 export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
@@ -21,9 +21,9 @@ export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
 }
 
 /** Whether `issued` may be served in the place of the one in use, if one is worth keeping. */
-export function mayReplace(turn: Turn, identity: Identity, { root }: Issued): boolean {
-  const { bundles } = turn.state
-  const inUse = worthKeeping(identity, turn.now)
+export function mayReplace(step: Step, identity: Identity, { root }: Issued): boolean {
+  const { bundles } = step.state
+  const inUse = worthKeeping(identity, step.now)
   if (!inUse) return true
   // Nobody trusts its root any longer: it is worth nothing.
   if (!bundles.holderOf(identity.id, inUse.root.fingerprint)) return true
@@ -32,54 +32,56 @@ export function mayReplace(turn: Turn, identity: Identity, { root }: Issued): bo
 }
 
 /** Call after `issued` replaced `before`: the first leaf under a newer root shows that the CA signs under it. */
-export function followFirst(turn: Turn, { id }: Identity, { root }: Issued, before: TrustAnchor): void {
+export function followFirst(step: Step, { id }: Identity, { root }: Issued, before: TrustAnchor): void {
   if (root.learnedAt <= before.learnedAt) return
-  const bundle = turn.state.bundles.get(trustDomainOf(id))
-  if (bundle?.anchor(root.fingerprint)) follow(turn, bundle, root.fingerprint)
+  const bundle = step.state.bundles.get(trustDomainOf(id))
+  if (bundle?.anchor(root.fingerprint)) follow(step, bundle, root.fingerprint)
 }
 
 /** Failed fetches are tried again under a new root: they can have failed for want of it. Leaves under roots that were given up are replaced. */
-export function rootsMoved(turn: Turn, bundle: TrustBundle, { added, givenUp, revoked }: RootMoves): void {
-  if (added.length > 0) retryFailing(turn, bundle.trustDomain)
-  if (givenUp.length > 0) replaceInTurn(turn, bundle, root => givenUp.includes(root.fingerprint))
-  if (revoked.length > 0) replaceRevoked(turn, bundle, revoked)
+export function rootsMoved(step: Step, bundle: TrustBundle, { added, givenUp, revoked }: RootMoves): void {
+  if (added.length > 0) retryFailing(step, bundle.trustDomain)
+  if (givenUp.length > 0) replaceInTurn(step, bundle, root => givenUp.includes(root.fingerprint))
+  if (revoked.length > 0) replaceRevoked(step, bundle, revoked)
 }
 
 /**
  * Leaves under this root are allowed from now on: waiting ones are served. If none waits, the first identity asks whether
  * the CA signs under it yet.
  */
-export function rootTrusted(turn: Turn, bundle: TrustBundle, fingerprint: string): void {
+export function rootTrusted(step: Step, bundle: TrustBundle, fingerprint: string): void {
   // The CA has changed its mind meanwhile.
   if (bundle.isGivenUp(fingerprint)) return
-  const waiting = inTurn(turn, bundle, ({ upcoming }) => upcoming?.issued.root.fingerprint === fingerprint)
-  const someServed = serveWaiting(turn, waiting)
+  const waiting = inTurn(step, bundle, ({ upcoming }) => upcoming?.issued.root.fingerprint === fingerprint)
+  const someServed = serveWaiting(step, waiting)
   // Roots of one identity come with its certificate; one that the operator lists says nothing of the CA.
   if (bundle.owner || bundle.root(fingerprint)?.standing === undefined) return
   if (waiting.length > 0) {
-    if (someServed) follow(turn, bundle, fingerprint)
+    if (someServed) follow(step, bundle, fingerprint)
   } else {
     const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-    const [first] = replaceable(turn, bundle, root => root.learnedAt < learnedAt)
-    if (first) bringForward(turn, first, turn.now, 'new-root')
+    const all = replaceable(step, bundle, root => root.learnedAt < learnedAt)
+    // One that fails would say nothing of the root.
+    const first = all.find(({ health }) => health.kind === 'ok') ?? all[0]
+    if (first) bringForward(step, first, step.now, 'new-root')
   }
-  replaceInTurn(turn, bundle, root => bundle.isGivenUp(root.fingerprint))
+  replaceInTurn(step, bundle, root => bundle.isGivenUp(root.fingerprint))
 }
 
 /** Leaves under roots that were revoked are replaced at once: by one that waits for its own root, or a new one. */
-function replaceRevoked(turn: Turn, bundle: TrustBundle, fingerprints: readonly string[]): void {
-  const { now } = turn
+function replaceRevoked(step: Step, bundle: TrustBundle, fingerprints: readonly string[]): void {
+  const { now } = step
   const isUnder = (issued: Issued | undefined) => issued !== undefined && fingerprints.includes(issued.root.fingerprint)
-  const all = inTurn(turn, bundle, each => isUnder(usable(each, now)) || isUnder(newest(each, now)))
+  const all = inTurn(step, bundle, each => isUnder(usable(each, now)) || isUnder(newest(each, now)))
   for (const identity of all) {
     const waiting = identity.upcoming?.issued
     if (waiting && !isUnder(waiting)) {
-      if (mayReplace(turn, identity, waiting)) hasten(turn, identity, waiting.secret.notBefore)
+      if (mayReplace(step, identity, waiting)) hasten(step, identity, waiting.secret.notBefore)
       continue
     }
     // It must not take the place of one that peers accept.
-    if (waiting && !bundle.anchor(waiting.root.fingerprint)) dropUpcoming(turn, identity)
-    bringForward(turn, identity, now, 'new-root')
+    if (waiting && !bundle.anchor(waiting.root.fingerprint)) dropUpcoming(step, identity)
+    bringForward(step, identity, now, 'new-root')
   }
 }
 
@@ -87,45 +89,45 @@ function replaceRevoked(turn: Turn, bundle: TrustBundle, fingerprints: readonly 
  * The roots have changed while these waited, so each kind is checked again: one that clients would refuse waits until the one
  * in use is about to end. `false` if none may be served.
  */
-function serveWaiting(turn: Turn, all: readonly Identity[]): boolean {
+function serveWaiting(step: Step, all: readonly Identity[]): boolean {
   let some = false
   for (const identity of all) {
     const waiting = identity.upcoming?.issued
-    const refusal = waiting && turn.policy.refusalOf(waiting, identity.id, turn.now)
-    if (!waiting || (refusal !== undefined && !servesRefused(turn, identity, refusal))) continue
+    const refusal = waiting && step.policy.refusalOf(waiting, identity.id, step.now)
+    if (!waiting || (refusal !== undefined && !servesRefused(step, identity, refusal))) continue
     some = true
-    if (mayReplace(turn, identity, waiting)) hasten(turn, identity, waiting.secret.notBefore)
+    if (mayReplace(step, identity, waiting)) hasten(step, identity, waiting.secret.notBefore)
   }
   return some
 }
 
 /** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */
-function follow(turn: Turn, bundle: TrustBundle, fingerprint: string): void {
+function follow(step: Step, bundle: TrustBundle, fingerprint: string): void {
   const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-  if (!bundle.follow(fingerprint, turn.now)) return
-  storeRoots(turn, bundle)
-  replaceInTurn(turn, bundle, root => root.learnedAt < learnedAt)
+  if (!bundle.follow(fingerprint, step.now)) return
+  storeRoots(step, bundle)
+  replaceInTurn(step, bundle, root => root.learnedAt < learnedAt)
 }
 
 /** Brings the renewals of leaves forward whose root `isOld`, spread out. */
-function replaceInTurn(turn: Turn, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
-  const all = replaceable(turn, bundle, isOld)
+function replaceInTurn(step: Step, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
+  const all = replaceable(step, bundle, isOld)
   for (const [index, identity] of all.entries())
-    bringForward(turn, identity, turnTime(remainingOf(turn, identity), index / all.length), 'new-root')
+    bringForward(step, identity, spreadTime(remainingOf(step, identity), index / all.length), 'new-root')
 }
 
-function replaceable(turn: Turn, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): readonly Identity[] {
-  return inTurn(turn, bundle, identity => {
-    const root = newest(identity, turn.now)?.root
+function replaceable(step: Step, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): readonly Identity[] {
+  return inTurn(step, bundle, identity => {
+    const root = newest(identity, step.now)?.root
     return identity.work.kind === 'waiting' && root !== undefined && isOld(root)
   })
 }
 
 /** The identities whose leaves are verified with this bundle: streamed ones first, each kind by what is left. */
-function inTurn(turn: Turn, bundle: TrustBundle, matches: (identity: Identity) => boolean): readonly Identity[] {
-  const { state, now } = turn
+function inTurn(step: Step, bundle: TrustBundle, matches: (identity: Identity) => boolean): readonly Identity[] {
+  const { state, now } = step
   const found = [...membersOf(state, bundle)].flatMap(identity => {
-    if (!matches(identity) || !isVerifiedWith(turn, bundle, identity)) return []
+    if (!matches(identity) || !isVerifiedWith(step, bundle, identity)) return []
     return [{ identity, notAfter: newest(identity, now)?.secret.notAfter ?? 0, isUsed: isUsed(state, identity) }]
   })
   found.sort((a, b) => Number(b.isUsed) - Number(a.isUsed) || a.notAfter - b.notAfter)
@@ -133,6 +135,6 @@ function inTurn(turn: Turn, bundle: TrustBundle, matches: (identity: Identity) =
 }
 
 /** Not those whose leaves are under roots of their own. */
-function isVerifiedWith({ state: { bundles }, now }: Turn, { owner }: TrustBundle, identity: Identity): boolean {
+function isVerifiedWith({ state: { bundles }, now }: Step, { owner }: TrustBundle, identity: Identity): boolean {
   return owner !== undefined || !bundles.own(identity.id)?.anchor(newest(identity, now)?.root.fingerprint ?? '')
 }

@@ -5,64 +5,64 @@ import type { Issued } from '../state/issued.ts'
 import { armWake } from '../state/state.ts'
 import { release } from './bundle.ts'
 import { firstReason } from './plan.ts'
-import { report, type Turn } from './turn.ts'
+import { report, type Step } from './step.ts'
 
 /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */
-export function offer(turn: Turn, identity: Identity, issued: Issued, from: number): void {
-  dropUpcoming(turn, identity)
-  if (from <= turn.now) serve(turn, identity, issued)
+export function offer(step: Step, identity: Identity, issued: Issued, from: number): void {
+  dropUpcoming(step, identity)
+  if (from <= step.now) serve(step, identity, issued)
   else {
     identity.upcoming = { issued, from }
-    armWake(turn.state, identity)
+    armWake(step.state, identity)
   }
 }
 
 /** Serves the one that waits from `from` on. */
-export function hasten(turn: Turn, identity: Identity, from: number): void {
+export function hasten(step: Step, identity: Identity, from: number): void {
   const { upcoming } = identity
   if (!upcoming) return
   identity.upcoming = undefined
-  offer(turn, identity, upcoming.issued, from)
+  offer(step, identity, upcoming.issued, from)
 }
 
 /** The one that waits is not to be served. */
-export function dropUpcoming(turn: Turn, identity: Identity): void {
-  if (identity.upcoming) release(turn, identity.upcoming.issued)
+export function dropUpcoming(step: Step, identity: Identity): void {
+  if (identity.upcoming) release(step, identity.upcoming.issued)
   identity.upcoming = undefined
 }
 
-export function dropSpare(turn: Turn, identity: Identity): void {
-  if (identity.spare) release(turn, identity.spare)
+export function dropSpare(step: Step, identity: Identity): void {
+  if (identity.spare) release(step, identity.spare)
   identity.spare = undefined
 }
 
 /** Lets go of all that it has. */
-export function clear(turn: Turn, identity: Identity): void {
-  dropUpcoming(turn, identity)
-  dropSpare(turn, identity)
-  if (identity.current) release(turn, identity.current)
+export function clear(step: Step, identity: Identity): void {
+  dropUpcoming(step, identity)
+  dropSpare(step, identity)
+  if (identity.current) release(step, identity.current)
   identity.current = undefined
   identity.revoked = undefined
   identity.hasExpired = false
 }
 
 /** Call at the times of the identity: the one that waits takes its place, the one in use ends. */
-export function passTime(turn: Turn, identity: Identity): void {
-  const { now } = turn
+export function passTime(step: Step, identity: Identity): void {
+  const { now } = step
   const { upcoming } = identity
   if (upcoming && upcoming.from <= now) {
     identity.upcoming = undefined
-    serve(turn, identity, upcoming.issued)
+    serve(step, identity, upcoming.issued)
   }
-  if (identity.current && endOf(identity.current) <= now) expire(turn, identity)
+  if (identity.current && endOf(identity.current) <= now) expire(step, identity)
 }
 
 /** A while ago a reader was refused the certificate in use, which seemed to have ended: it may have been the clock. */
-export function serveAgain(turn: Turn, identity: Identity): void {
-  if (usable(identity, turn.now)) turn.actions.push({ kind: 'serve', identity })
+export function serveAgain(step: Step, identity: Identity): void {
+  if (usable(identity, step.now)) step.actions.push({ kind: 'serve', identity })
 }
 
-function serve(turn: Turn, identity: Identity, issued: Issued): void {
+function serve(step: Step, identity: Identity, issued: Issued): void {
   const { current, spare, revoked } = identity
   // Peers refuse one that is revoked.
   const mayReturn = revoked ? [spare] : [current, spare]
@@ -75,28 +75,28 @@ function serve(turn: Turn, identity: Identity, issued: Issued): void {
   identity.spare = next
   identity.revoked = undefined
   identity.hasExpired = false
-  turn.actions.push({ kind: 'serve', identity }, { kind: 'store', identity })
-  for (const each of former) if (each !== next) release(turn, each)
-  armWake(turn.state, identity)
+  step.actions.push({ kind: 'serve', identity }, { kind: 'store', identity })
+  for (const each of former) if (each !== next) release(step, each)
+  armWake(step.state, identity)
 }
 
-function expire(turn: Turn, identity: Identity): void {
-  const { state, actions, now } = turn
+function expire(step: Step, identity: Identity): void {
+  const { state, actions, now } = step
   const { spare, current } = identity
   if (spare && endOf(spare) > now) {
     identity.spare = undefined
-    serve(turn, identity, spare)
+    serve(step, identity, spare)
     return
   }
-  dropSpare(turn, identity)
+  dropSpare(step, identity)
   identity.current = undefined
   identity.revoked = undefined
   identity.hasExpired = true
-  report(turn, identity.id, { kind: 'withdrawn', reason: 'expired' })
+  report(step, identity.id, { kind: 'withdrawn', reason: 'expired' })
   actions.push({ kind: 'withdraw', id: identity.id })
   // A request that is still queued is as urgent as if there had never been one.
-  if (identity.work.kind === 'queued') state.queue.push(identity, firstReason(turn, identity))
-  if (current) release(turn, current)
+  if (identity.work.kind === 'queued') state.queue.push(identity, firstReason(step, identity))
+  if (current) release(step, current)
 }
 
 function endOf({ secret }: Issued): number {

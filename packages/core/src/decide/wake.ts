@@ -8,7 +8,7 @@ import { endPause, moreAt } from './ca.ts'
 import { fallDue } from './plan.ts'
 import { nextProbeOfShared, probeShared } from './refusals.ts'
 import { passTime } from './serving.ts'
-import type { Turn } from './turn.ts'
+import type { Step } from './step.ts'
 
 /** When `decide` is to be asked next without another event, milliseconds since the epoch; infinite if never. */
 export function nextWake(state: State, now: number): number {
@@ -18,24 +18,24 @@ export function nextWake(state: State, now: number): number {
 }
 
 /** Does all that is due. */
-export function woke(turn: Turn): void {
-  const { state, now } = turn
+export function woke(step: Step): void {
+  const { state, now } = step
   for (let bundle = state.bundleWakes.take(now); bundle; bundle = state.bundleWakes.take(now)) {
-    removeDue(turn, bundle)
-    lookAtAnnouncements(turn, bundle)
-    armBundle(turn, bundle)
+    removeDue(step, bundle)
+    lookAtAnnouncements(step, bundle)
+    armBundle(step, bundle)
   }
   for (let identity = state.wakes.take(now); identity; identity = state.wakes.take(now)) {
-    endRemoved(turn, identity)
+    endRemoved(step, identity)
     if (identity.work.kind === 'forgotten') continue
-    passTime(turn, identity)
-    if (identity.work.kind === 'waiting' && identity.work.due <= now) fallDue(turn, identity, identity.work.reason)
+    passTime(step, identity)
+    if (identity.work.kind === 'waiting' && identity.work.due <= now) fallDue(step, identity, identity.work.reason)
     armWake(state, identity)
   }
-  endIdle(turn)
-  if (!state.ca.pause.isOver && state.ca.pause.until <= now) endPause(turn)
-  probeShared(turn)
+  endIdle(step)
+  if (!state.ca.pause.isOver && state.ca.pause.until <= now) endPause(step)
+  probeShared(step)
   if (state.clearStoreAt > now) return
   state.clearStoreAt = Number.POSITIVE_INFINITY
-  turn.actions.push({ kind: 'clearStore' })
+  step.actions.push({ kind: 'clearStore' })
 }

@@ -34,7 +34,7 @@ interface Read {
   readonly roots?: readonly string[]
   readonly rootsFor?: 'identity'
   readonly receivedAt: number
-  readonly phase: number
+  readonly slot: number
   readonly isProvisional: boolean
 }
 
@@ -58,8 +58,8 @@ export async function restore(
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const expected = { identity: id, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
     const verified = key.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
-    const { receivedAt, phase, isProvisional } = read
-    return { verified, offered, key, receivedAt, phase, isProvisional }
+    const { receivedAt, slot, isProvisional } = read
+    return { verified, offered, key, receivedAt, slot, isProvisional }
   } catch (error) {
     privateKey?.wipe()
     void wipeLate(reading)
@@ -69,7 +69,7 @@ export async function restore(
 
 async function bootstrap(store: Store, id: SpiffeId, receivedAt: number): Promise<Read | undefined> {
   const pair = await store.bootstrap(id)
-  return pair && { ...pair, receivedAt, phase: 0, isProvisional: true }
+  return pair && { ...pair, receivedAt, slot: 0, isProvisional: true }
 }
 
 function diskIsLate(): Error {

@@ -31,11 +31,11 @@ export class CrlSources implements Disposable {
       open[Symbol.dispose]()
       this.#open.delete(trustDomain)
       // Until it is read, the lists of the source that it replaces count.
-      if (source) this.#open.set(trustDomain, new OpenSource(source, open.crls, this.#options))
+      if (source) this.#open.set(trustDomain, new OpenSource(source, open, this.#options))
       else if (open.crls.length > 0) this.#options.read(trustDomain, [], '')
     }
     for (const [trustDomain, source] of wanted)
-      if (!this.#open.has(trustDomain)) this.#open.set(trustDomain, new OpenSource(source, [], this.#options))
+      if (!this.#open.has(trustDomain)) this.#open.set(trustDomain, new OpenSource(source, NO_LISTS, this.#options))
   }
 
   [Symbol.dispose](): void {
@@ -43,19 +43,30 @@ export class CrlSources implements Disposable {
   }
 }
 
+interface Lists {
+  readonly crls: readonly Crl[]
+  /** The source that they were read from. */
+  readonly from: string
+}
+
+const NO_LISTS: Lists = { crls: [], from: '' }
+
 /** A file that cannot be read changes nothing: without its lists, those that they name would be let in. */
-class OpenSource implements Disposable {
+class OpenSource implements Lists, Disposable {
   readonly source: RootSource
   crls: readonly Crl[]
+  from: string
   readonly #options: CrlSourcesOptions
   readonly #opened: Disposable
   #outdated: Disposable | undefined
+  #isRead = false
   /** The last report. */
   #fault: string | undefined
 
-  constructor(source: RootSource, crls: readonly Crl[], options: CrlSourcesOptions) {
+  constructor(source: RootSource, { crls, from }: Lists, options: CrlSourcesOptions) {
     this.source = source
     this.crls = crls
+    this.from = from
     this.#options = options
     this.#opened = source.open({
       listed: texts => this.#read(texts.join('')),
@@ -77,9 +88,14 @@ class OpenSource implements Disposable {
       return
     }
     this.#fault = undefined
-    if (textOf(crls) === textOf(this.crls)) return
+    const { trustDomain, name } = this.source
+    const isSame = textOf(crls) === textOf(this.crls)
+    if (isSame && this.#isRead) return
+    const isNews = !isSame || (crls.length > 0 && name !== this.from)
+    this.#isRead = true
     this.crls = crls
-    this.#options.read(this.source.trustDomain, crls, this.source.name)
+    this.from = name
+    if (isNews) this.#options.read(trustDomain, crls, name)
     this.#outdated?.[Symbol.dispose]()
     const { clock } = this.#options
     const from = Math.max(...crls.map(({ thisUpdate }) => thisUpdate))

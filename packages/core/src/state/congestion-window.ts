@@ -36,7 +36,7 @@ export class CongestionWindow {
    * A certificate: the CA keeps up, unless it was waited for much longer than before. `waitedMs`: without the time in
    * which this process was busy, and could not have seen the answer.
    */
-  answered(startedAt: number, now: number, waitedMs = now - startedAt): void {
+  granted(startedAt: number, now: number, waitedMs = now - startedAt): void {
     const latency = now - startedAt
     // The clock was set back meanwhile.
     if (latency < 0) return

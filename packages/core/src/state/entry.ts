@@ -16,7 +16,7 @@ import { type Identity, usable } from './identity.ts'
  *   served until it ends or a better one comes; an identity that never had one has none.
  * - `expired`: its certificate ended before the next one came. It has none.
  * - `idle`: it needs none until somebody watches it.
- * - `forgotten`: it is no longer held.
+ * - `forgotten`: it is no longer kept.
  */
 export const IDENTITY_STATES = [
   'initializing',

@@ -1,4 +1,4 @@
-/** One identity that is held: plain data. Only `decide` changes it. */
+/** One identity that is kept: plain data. Only `decide` changes it. */
 
 import type { CAErrorCode } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
@@ -28,8 +28,8 @@ export interface Request {
   readonly connectWithinMs: number | undefined
   readonly ttlSeconds: number
   readonly tokenFile: string | undefined
-  /** See {@link Issued.phase}. */
-  readonly phase: number
+  /** See {@link Issued.slot}. */
+  readonly slot: number
 }
 
 /** The plan for the next certificate. An identity that is wanted always has one. */
@@ -53,7 +53,7 @@ export type Health =
       readonly since: number
       readonly cause: FailureKind
       /** It failed, at least once, where others need not have. */
-      readonly isOwn: boolean
+      readonly failedAlone: boolean
       /** How often others fared better meanwhile. */
       readonly contradictions: number
     }
@@ -69,7 +69,7 @@ export interface Identity {
   readonly id: SpiffeId
   readonly addedAt: number
   /** Its stable share of chance, in [0, 1): where in a window of time its turn is. */
-  readonly phase: number
+  readonly slot: number
   tokenFile: string | undefined
   keep: Keep
   work: Work
@@ -97,14 +97,11 @@ export interface Identity {
   place: number
 }
 
-export function newIdentity(
-  id: SpiffeId,
-  fields: Pick<Identity, 'addedAt' | 'phase' | 'tokenFile' | 'keep'>,
-): Identity {
+export function newIdentity(id: SpiffeId, fields: Pick<Identity, 'addedAt' | 'slot' | 'tokenFile' | 'keep'>): Identity {
   return {
     id,
     addedAt: fields.addedAt,
-    phase: fields.phase,
+    slot: fields.slot,
     tokenFile: fields.tokenFile,
     keep: fields.keep,
     work: { kind: 'idle' },
@@ -153,7 +150,7 @@ export function isAlone({ health }: Identity): boolean {
 
 /** Whether it has failed, since its last success, where others need not have. */
 export function hasFailedAlone({ health }: Identity): boolean {
-  return health.kind === 'failing' && health.isOwn
+  return health.kind === 'failing' && health.failedAlone
 }
 
 export function failingWith({ health }: Identity): FailureKind | undefined {

@@ -80,11 +80,16 @@ export class SharedFault {
   contradicted(startedAt: number, now: number): number | undefined {
     const { since } = this
     if (this.#nature === 'refusals' && this.#failures > 0 && startedAt < this.#first.startedAt) return undefined
+    this.#lastContradictedAt = now
+    this.forget()
+    return since
+  }
+
+  /** Whoever failed is gone: nothing speaks for such a fault, or against it. */
+  forget(): void {
     this.#failures = 0
     this.#counted.clear()
-    this.#lastContradictedAt = now
     this.#isOpen = false
-    return since
   }
 
   /**

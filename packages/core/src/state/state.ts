@@ -1,4 +1,4 @@
-/** All that is held and known: the engine owns it, and `decide` alone changes it. */
+/** All that is kept and known: the engine owns it, and `decide` alone changes it. */
 
 import type { PendingRequests, Store } from '../contract/store.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
@@ -16,7 +16,7 @@ import { Wakes } from './wakes.ts'
 export interface State {
   /** In the order in which they came. */
   readonly identities: Map<SpiffeId, Identity>
-  /** Those that somebody watches, held or not: a pattern that matches one is not a reason to keep it. */
+  /** Those that somebody watches, kept or not: a pattern that matches one is not a reason to keep it. */
   readonly watched: Pick<ReadonlyMap<SpiffeId, unknown>, 'has'>
   readonly unused: Unused
   /** There was no room for them. */
@@ -79,8 +79,8 @@ export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ..
 
 /** The identities that have roots of the bundle: its owner, or all of its trust domain. */
 export function* membersOf({ identities }: State, { owner, trustDomain }: TrustBundle): Iterable<Identity> {
-  const own = owner && identities.get(owner)
-  if (own) yield own
+  const single = owner && identities.get(owner)
+  if (single) yield single
   if (owner) return
   for (const identity of identities.values()) if (trustDomainOf(identity.id) === trustDomain) yield identity
 }

@@ -131,8 +131,8 @@ export class FileStore implements Store, AsyncDisposable {
     return this.#bootstrap.read(identity)
   }
 
-  put(identity: SpiffeId, { chain, privateKey, phase, ...facts }: StoredCertificate): void {
-    const bytes = encodeStored('certificate', { identity, place: phase, ...facts }, [privateKey, chain])
+  put(identity: SpiffeId, { chain, privateKey, slot, ...facts }: StoredCertificate): void {
+    const bytes = encodeStored('certificate', { identity, place: slot, ...facts }, [privateKey, chain])
     void this.#directory.write(nameOf(identity), identity, bytes)
   }
 
@@ -192,7 +192,7 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
     chain: Uint8Array.from(pem.subarray(end)),
     privateKey: Uint8Array.from(pem.subarray(0, end)),
     receivedAt: numberFact(facts, 'receivedAt'),
-    phase: numberFact(facts, 'place'),
+    slot: numberFact(facts, 'place'),
     isProvisional: facts['isProvisional'] === true,
     ...(isListOfText(facts['roots']) && { roots: facts['roots'], rootsFor: 'identity' }),
   }

@@ -57,7 +57,7 @@ export class BundleReceipts implements Receipts {
     return receipt
   }
 
-  answered(receipt: Receipt): void {
+  acknowledged(receipt: Receipt): void {
     if (this.#isAwaited(receipt.name)) this.#dispatch({ kind: 'acknowledged', receipt })
   }
 
@@ -76,7 +76,7 @@ class OpenStream implements StreamReceipts {
   readonly #client: () => string
   readonly #all: BundleReceipts
   /** One for each bundle: nearly always one. */
-  #own = NO_RECEIPTS
+  #receipts = NO_RECEIPTS
 
   constructor(client: () => string, all: BundleReceipts) {
     this.#client = client
@@ -84,7 +84,7 @@ class OpenStream implements StreamReceipts {
   }
 
   sent(bundle: TrustBundleSecret): void {
-    if (!this.#find(bundle)) this.#own = this.#own.concat(this.#all.add(this.#client, bundle))
+    if (!this.#find(bundle)) this.#receipts = this.#receipts.concat(this.#all.add(this.#client, bundle))
   }
 
   accepted(bundle: TrustBundleSecret): void {
@@ -92,23 +92,23 @@ class OpenStream implements StreamReceipts {
     if (!receipt) return
     receipt.accepted = bundle
     receipt.rejected = undefined
-    this.#all.answered(receipt)
+    this.#all.acknowledged(receipt)
   }
 
   rejected(bundle: TrustBundleSecret, reason: string): void {
     const receipt = this.#find(bundle)
     if (!receipt) return
     receipt.rejected = { bundle, reason }
-    this.#all.answered(receipt)
+    this.#all.acknowledged(receipt)
   }
 
   [Symbol.dispose](): void {
-    for (const receipt of this.#own) this.#all.delete(receipt)
-    this.#own = NO_RECEIPTS
+    for (const receipt of this.#receipts) this.#all.delete(receipt)
+    this.#receipts = NO_RECEIPTS
   }
 
   #find({ name }: TrustBundleSecret): Receipt | undefined {
-    for (const receipt of this.#own) if (receipt.name === name) return receipt
+    for (const receipt of this.#receipts) if (receipt.name === name) return receipt
     return undefined
   }
 }

@@ -1,8 +1,8 @@
 /** The operator's view of root rotations: each root with its phase, and which one an operator means. */
 
 import type { RootPhase } from '../contract/trust-anchor.ts'
+import { type Announcement, type BundleRoot, isListed, isOnList } from './bundle-roots.ts'
 import type { BundleTable } from './bundle-table.ts'
-import { type Announcement, type HeldRoot, isListed, isOnList } from './held-roots.ts'
 import type { TrustBundle } from './trust-bundle.ts'
 
 /** A fingerprint may be cut, as in git. */
@@ -66,7 +66,7 @@ export function rotationsOf(bundles: BundleTable, now: number): readonly Rotatio
   })
 }
 
-export function statusOf(bundle: TrustBundle, root: HeldRoot, now: number): RootStatus {
+export function statusOf(bundle: TrustBundle, root: BundleRoot, now: number): RootStatus {
   const { anchor, announcement, leases } = root
   const { fingerprint, learnedAt, settlesAt, notAfter } = anchor
   const leavesAt = bundle.leavesAt(fingerprint)
@@ -85,7 +85,7 @@ export function statusOf(bundle: TrustBundle, root: HeldRoot, now: number): Root
 }
 
 /** The one root whose fingerprint begins with `prefix`, or why there is none, with the remedy. */
-export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustBundle; root: HeldRoot } | string {
+export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustBundle; root: BundleRoot } | string {
   const all = [...bundles.byTrustDomain.values()].flatMap(bundle => bundle.roots().map(root => ({ bundle, root })))
   const wanted = prefix.replaceAll(':', '').toLowerCase()
   const found = wanted.length < LEAST_DIGITS ? [] : all.filter(each => each.root.anchor.fingerprint.startsWith(wanted))
@@ -96,7 +96,7 @@ export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustB
 }
 
 /** Why a root cannot be dropped, with the remedy. */
-export function dropRefusal(bundle: TrustBundle, root: HeldRoot): string | undefined {
+export function dropRefusal(bundle: TrustBundle, root: BundleRoot): string | undefined {
   const { fingerprint } = root.anchor
   if (isOnList(root))
     return 'The CA or the configuration lists it, so that it would come back. Remove it there; livery trust status shows when it leaves.'
@@ -113,7 +113,7 @@ function waitedFor({ rejecting, silent }: Announcement): readonly WaitedFor[] {
   return [...named, ...[...silent].slice(0, MAX_NAMED - named.length).map(({ client }) => ({ client: client() }))]
 }
 
-function rootPhase(bundle: TrustBundle, { anchor, isHeld, announcement }: HeldRoot): RootPhase {
+function rootPhase(bundle: TrustBundle, { anchor, isHeld, announcement }: BundleRoot): RootPhase {
   if (isHeld) return 'held'
   if (bundle.isGivenUp(anchor.fingerprint)) return 'retiring'
   return announcement ? 'announcing' : 'trusted'

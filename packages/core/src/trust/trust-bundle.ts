@@ -3,15 +3,15 @@
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type StoredRoot, type TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { bundleSecret } from './bundle-secret.ts'
 import {
-  type HeldRoot,
-  HeldRoots,
-  type HeldRootsOptions,
+  type BundleRoot,
+  BundleRoots,
+  type BundleRootsOptions,
   isGone,
   type MakeRoomOptions,
   NO_OVERLAP,
-} from './held-roots.ts'
+} from './bundle-roots.ts'
+import { bundleSecret } from './bundle-secret.ts'
 import type { Revocation, RevocationLists } from './revocation.ts'
 import { RevokedRoots } from './revoked-roots.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
@@ -37,7 +37,7 @@ export interface LearnOptions {
   readonly now: number
 }
 
-export interface TrustBundleOptions extends HeldRootsOptions {
+export interface TrustBundleOptions extends BundleRootsOptions {
   /** The identity for which alone its roots count. Default: none, they count for the trust domain. */
   readonly owner?: SpiffeId
   /** The revocation lists that are served beside its roots. */
@@ -53,7 +53,7 @@ export class TrustBundle {
   readonly owner: SpiffeId | undefined
   readonly #settleMs: number
   readonly #lists: RevocationLists | undefined
-  readonly #roots: HeldRoots
+  readonly #roots: BundleRoots
   readonly #revoked = new RevokedRoots()
   #secret: TrustBundleSecret | undefined
   /** When a root that nothing needs leaves, milliseconds since the epoch; infinite while none is to. */
@@ -68,7 +68,7 @@ export class TrustBundle {
     this.owner = owner
     this.trustDomain = trustDomain
     this.#settleMs = settleMs
-    this.#roots = new HeldRoots(limits)
+    this.#roots = new BundleRoots(limits)
     this.#lists = lists
   }
 
@@ -83,21 +83,21 @@ export class TrustBundle {
   }
 
   anchors(): readonly TrustAnchor[] {
-    return this.#roots.values().map(held => held.anchor)
+    return this.#roots.values().map(present => present.anchor)
   }
 
-  roots(): readonly HeldRoot[] {
+  roots(): readonly BundleRoot[] {
     return this.#roots.values()
   }
 
-  root(fingerprint: string): HeldRoot | undefined {
+  root(fingerprint: string): BundleRoot | undefined {
     return this.#roots.get(fingerprint)
   }
 
   /** Whether leaves under it may be served. */
   isTrusted(fingerprint: string): boolean {
-    const held = this.#roots.get(fingerprint)
-    return !held || (!held.announcement && !held.isHeld)
+    const present = this.#roots.get(fingerprint)
+    return !present || (!present.announcement && !present.isHeld)
   }
 
   anchor(fingerprint: string): TrustAnchor | undefined {
@@ -105,8 +105,8 @@ export class TrustBundle {
   }
 
   isGivenUp(fingerprint: string): boolean {
-    const held = this.#roots.get(fingerprint)
-    return held !== undefined && isGone(held) && !held.isConfigured
+    const present = this.#roots.get(fingerprint)
+    return present !== undefined && isGone(present) && !present.isConfigured
   }
 
   /** Whether it was revoked: no answer brings it back. */
@@ -121,9 +121,9 @@ export class TrustBundle {
 
   /** Leaves under older roots follow from now on; `false` if they have begun to already. */
   follow(fingerprint: string, now: number): boolean {
-    const held = this.#roots.get(fingerprint)
-    if (!held || held.followedAt !== undefined) return false
-    held.followedAt = now
+    const present = this.#roots.get(fingerprint)
+    if (!present || present.followedAt !== undefined) return false
+    present.followedAt = now
     return true
   }
 
@@ -135,11 +135,11 @@ export class TrustBundle {
 
   /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root on a list would come back. */
   drop(fingerprint: string): void {
-    const held = this.#roots.get(fingerprint)
-    if (!held) return
-    held.standing = 'revoked'
-    held.givenUpAt = NO_OVERLAP
-    this.#revoked.add(held.anchor)
+    const present = this.#roots.get(fingerprint)
+    if (!present) return
+    present.standing = 'revoked'
+    present.givenUpAt = NO_OVERLAP
+    this.#revoked.add(present.anchor)
   }
 
   /**
@@ -158,7 +158,7 @@ export class TrustBundle {
 
   /** Whether nobody lists any of its roots and no leaf needs one. */
   get isUnneeded(): boolean {
-    return this.#roots.values().every(held => isGone(held) && !held.isConfigured && held.leases === 0)
+    return this.#roots.values().every(present => isGone(present) && !present.isConfigured && present.leases === 0)
   }
 
   /** When the next root expires, milliseconds since the epoch; infinite if none does. */
@@ -192,13 +192,13 @@ export class TrustBundle {
     const adopted: TrustAnchor[] = []
     const news = roots.filter(({ fingerprint }) => {
       if (this.#revoked.has(fingerprint)) return false
-      const held = this.#roots.get(fingerprint)
-      if (!held) return true
-      if (held.standing === undefined) adopted.push(held.anchor)
-      else if (!isList && held.standing === 'listed') return false
-      isRenamed ||= held.standing !== standing || held.givenUpAt !== undefined
-      held.standing = standing
-      held.givenUpAt = undefined
+      const present = this.#roots.get(fingerprint)
+      if (!present) return true
+      if (present.standing === undefined) adopted.push(present.anchor)
+      else if (!isList && present.standing === 'listed') return false
+      isRenamed ||= present.standing !== standing || present.givenUpAt !== undefined
+      present.standing = standing
+      present.givenUpAt = undefined
       return false
     })
     // As with nearly every certificate of a quiet day.
@@ -218,17 +218,17 @@ export class TrustBundle {
     const configured = new Set(roots.map(({ fingerprint }) => fingerprint))
     for (const fingerprint of configured) this.#revoked.delete(fingerprint)
     const givenUp: string[] = []
-    for (const held of this.#roots.values()) {
-      const { fingerprint } = held.anchor
-      if (held.isConfigured && !configured.has(fingerprint)) {
-        held.standing ??= 'given-up'
-        if (held.standing === 'given-up') {
+    for (const present of this.#roots.values()) {
+      const { fingerprint } = present.anchor
+      if (present.isConfigured && !configured.has(fingerprint)) {
+        present.standing ??= 'given-up'
+        if (present.standing === 'given-up') {
           // Nobody but the operator had listed it: no other node needs it longer.
-          held.givenUpAt = NO_OVERLAP
+          present.givenUpAt = NO_OVERLAP
           givenUp.push(fingerprint)
         }
       }
-      held.isConfigured = configured.has(fingerprint)
+      present.isConfigured = configured.has(fingerprint)
     }
     const news = roots.filter(({ fingerprint }) => !this.#roots.get(fingerprint))
     const how = { now, settlesAt, isWhole: true }
@@ -259,8 +259,8 @@ export class TrustBundle {
         // One that was still held, as the last one is, has the time: it leaves as it would have without the restart.
         if (givenUpAt === undefined) continue
       }
-      const held = { anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt }
-      this.#roots.put({ ...held, announcement: undefined, isHeld })
+      const present = { anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt }
+      this.#roots.put({ ...present, announcement: undefined, isHeld })
     }
     if (this.#roots.size > 0) this.#rebuild()
     return rejected
@@ -289,21 +289,21 @@ export class TrustBundle {
 
   /** The roots as `restore` takes them up, without those that only the operator lists. */
   stored(): readonly StoredRoot[] {
-    const held = this.#roots.values().flatMap(({ standing, leavesUntil, givenUpAt, followedAt, ...root }) => {
+    const present = this.#roots.values().flatMap(({ standing, leavesUntil, givenUpAt, followedAt, ...root }) => {
       const { pem, learnedAt, settlesAt } = root.anchor
       if (standing === undefined) return []
       const phase = { ...(root.announcement && { isAnnouncing: true }), ...(root.isHeld && { isHeld: true }) }
       const times = { ...(givenUpAt !== undefined && { givenUpAt }), ...(followedAt !== undefined && { followedAt }) }
       return [{ pem, learnedAt, settlesAt, standing, leavesUntil, ...times, ...phase }]
     })
-    return [...held, ...this.#revoked.stored(held)]
+    return [...present, ...this.#revoked.stored(present)]
   }
 
   /** Keeps a root while a leaf under it is in use or waits: until {@link unlease}. */
   lease(fingerprint: string): void {
-    const held = this.#roots.get(fingerprint)
-    if (!held) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
-    held.leases++
+    const present = this.#roots.get(fingerprint)
+    if (!present) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
+    present.leases++
   }
 
   /** A leaf under the root is gone; the root may be gone, too. */
@@ -312,14 +312,14 @@ export class TrustBundle {
   }
 
   /**
-   * Removes roots that are expired or {@link HeldRoots.unneededAt | unneeded}. Keeps leased roots, those that an operator
+   * Removes roots that are expired or {@link BundleRoots.unneededAt | unneeded}. Keeps leased roots, those that an operator
    * lists or holds, until they expire, and the last one always. Returns those that were removed.
    */
   prune(now: number): readonly TrustAnchor[] {
-    const unneeded = this.#roots.values().filter(held => {
+    const unneeded = this.#roots.values().filter(present => {
       // A leaf under an expired root has expired with it.
-      if (held.anchor.notAfter <= now) return true
-      return !held.isHeld && this.#roots.unneededAt(held) <= now
+      if (present.anchor.notAfter <= now) return true
+      return !present.isHeld && this.#roots.unneededAt(present) <= now
     })
     return this.#remove(unneeded)
   }
@@ -331,17 +331,17 @@ export class TrustBundle {
   prunableAt(settledAt: number): number {
     const candidates = this.#roots.values().filter(({ isHeld }) => !isHeld)
     if (this.#roots.size === 1) return Number.POSITIVE_INFINITY
-    const times = candidates.map(held => {
-      const unneededAt = this.#roots.unneededAt(held)
-      return held.standing === 'revoked' ? unneededAt : Math.max(unneededAt, settledAt)
+    const times = candidates.map(present => {
+      const unneededAt = this.#roots.unneededAt(present)
+      return present.standing === 'revoked' ? unneededAt : Math.max(unneededAt, settledAt)
     })
     return Math.min(...times)
   }
 
   /** When a root leaves, as things are; infinite while somebody lists it or a leaf needs it. */
   leavesAt(fingerprint: string): number {
-    const held = this.#roots.get(fingerprint)
-    return held ? this.#roots.unneededAt(held) : Number.POSITIVE_INFINITY
+    const present = this.#roots.get(fingerprint)
+    return present ? this.#roots.unneededAt(present) : Number.POSITIVE_INFINITY
   }
 
   /** Only a root that comes after others of the CA can meet peers that do not know it. */
@@ -352,7 +352,7 @@ export class TrustBundle {
   #add(
     roots: readonly Root[],
     { settlesAt, ...how }: MakeRoomOptions & { readonly settlesAt: number },
-    origin: Pick<HeldRoot, 'standing' | 'isConfigured'> & Partial<Pick<HeldRoot, 'leavesUntil'>>,
+    origin: Pick<BundleRoot, 'standing' | 'isConfigured'> & Partial<Pick<BundleRoot, 'leavesUntil'>>,
   ): Pick<Learned, 'added' | 'rejected'> {
     const { size } = this.#roots
     const added: TrustAnchor[] = []
@@ -378,7 +378,7 @@ export class TrustBundle {
   }
 
   /** The last root of all stays. Returns those that were removed. */
-  #remove(roots: readonly HeldRoot[]): readonly TrustAnchor[] {
+  #remove(roots: readonly BundleRoot[]): readonly TrustAnchor[] {
     const removed: TrustAnchor[] = []
     for (const { anchor } of roots) {
       if (this.#roots.size === 1) break

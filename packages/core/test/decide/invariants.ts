@@ -1,7 +1,7 @@
 /** What holds after every step. */
 
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import { type Identity, nextAt, type Request } from '../../src/state/identity.ts'
+import { failingWith, type Identity, nextAt, type Request } from '../../src/state/identity.ts'
 import type { Issued } from '../../src/state/issued.ts'
 import { isUsed } from '../../src/state/state.ts'
 import type { TrustBundle } from '../../src/trust/trust-bundle.ts'
@@ -36,6 +36,7 @@ export function checkInvariants(world: World): void {
     () => `${world.reads.length} are read, and ${state.restoring.running} counted`,
   )
   checkQueueMoves(world)
+  checkAbsence(world)
   checkKeys(world)
   checkBundles(world)
   checkWishes(world)
@@ -92,6 +93,13 @@ function checkQueueMoves(world: World): void {
       () => 'all wait for the roots, and nobody asks',
     )
   else claim(Number.isFinite(world.wakeAt), () => 'some wait, and nothing starts them')
+}
+
+/** A CA counts as down only while somebody fails for want of it, or is about to ask it. */
+function checkAbsence({ state: { ca, queue, identities, isClosed } }: World): void {
+  if (ca.absence.since === undefined || queue.waiting > 0 || queue.running > 0 || isClosed) return
+  const witness = [...identities.values()].find(identity => failingWith(identity) === 'absence')
+  claim(witness !== undefined, () => 'the CA counts as down, and nobody fails for want of it')
 }
 
 function checkKeys({ state, keys }: World): void {

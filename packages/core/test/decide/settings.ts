@@ -1,10 +1,10 @@
 /** What stays the same in one run. */
 
-import type { Policy } from '../../src/decide/turn.ts'
+import type { Policy } from '../../src/decide/step.ts'
 import type { StateParts } from '../../src/state/state.ts'
 import type { Random } from './random.ts'
 
-export interface Settings extends Omit<Policy, 'random' | 'phaseOf' | 'refusalOf'>, Pick<StateParts, 'idle'> {
+export interface Settings extends Omit<Policy, 'random' | 'slotOf' | 'refusalOf'>, Pick<StateParts, 'idle'> {
   readonly identities: number
   readonly ttlSeconds: number
   readonly timeoutMs: number

@@ -5,61 +5,61 @@ import { isAbsence } from '../contract/ca-failure.ts'
 import type { Request } from '../state/identity.ts'
 import { countAgainst, endPause, requestedWait } from './ca.ts'
 import { caIsBack } from './outage.ts'
-import { reportForAll, type Turn } from './turn.ts'
+import { reportForAll, type Step } from './step.ts'
 
 /** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
 const MIN_PAUSE_MS = 500
 const MAX_PAUSE_MS = 8_000
 
 /** A request had its certificate. */
-export function gaveCertificate(turn: Turn, { sentAt }: Request, waitedMs: number): void {
-  const { ca } = turn.state
-  answered(turn, sentAt)
-  ca.window.answered(sentAt, turn.now, waitedMs)
+export function gaveCertificate(step: Step, { sentAt }: Request, waitedMs: number): void {
+  const { ca } = step.state
+  noteAnswer(step, sentAt)
+  ca.window.granted(sentAt, step.now, waitedMs)
   ca.roomRefusals = 0
-  if (!ca.pause.isOver && sentAt > ca.pause.since) endPause(turn)
+  if (!ca.pause.isOver && sentAt > ca.pause.since) endPause(step)
 }
 
 /** A request failed: what that says of the CA itself counts for all. */
-export function countFailure(turn: Turn, request: Request, failure: CAError, waitedMs: number): void {
+export function countFailure(step: Step, request: Request, failure: CAError, waitedMs: number): void {
   const {
     state: { ca },
     now,
-  } = turn
+  } = step
   const { sentAt } = request
   if (failure.local) {
     // A probe that did not reach the CA: the next identity probes it.
     if (ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
   } else if (isAbsence(failure)) {
     ca.window.overloaded(sentAt, now)
-    const opens = countAgainst(turn, ca.absence, request, requestedWait(turn, failure) ?? 0)
-    if (opens) reportForAll(turn, { kind: 'ca-down' })
+    const opens = countAgainst(step, ca.absence, request, requestedWait(step, failure) ?? 0)
+    if (opens) reportForAll(step, { kind: 'ca-down' })
   } else {
-    answered(turn, sentAt)
-    if (failure.code === 'rate-limited') refusedForRoom(turn, failure, sentAt)
+    noteAnswer(step, sentAt)
+    if (failure.code === 'rate-limited') refusedForRoom(step, failure, sentAt)
     else ca.window.refused(waitedMs)
   }
 }
 
-function answered(turn: Turn, sentAt: number): void {
-  const { ca } = turn.state
-  const downSince = ca.absence.contradicted(sentAt, turn.now)
+function noteAnswer(step: Step, sentAt: number): void {
+  const { ca } = step.state
+  const downSince = ca.absence.contradicted(sentAt, step.now)
   if (downSince === undefined) return
-  ca.window.restart(turn.now)
-  caIsBack(turn, downSince)
+  ca.window.restart(step.now)
+  caIsBack(step, downSince)
 }
 
-function refusedForRoom(turn: Turn, failure: CAError, sentAt: number): void {
+function refusedForRoom(step: Step, failure: CAError, sentAt: number): void {
   const {
     state: { ca },
     policy,
     now,
-  } = turn
+  } = step
   // Requests that were sent before the pause say nothing new, and a probe must not make it longer.
   if (!ca.pause.isOver || sentAt <= ca.pause.since) return
   ca.window.overloaded(sentAt, now)
   const wait =
-    requestedWait(turn, failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(ca.roomRefusals++, 30), MAX_PAUSE_MS)
+    requestedWait(step, failure) ?? Math.min(MIN_PAUSE_MS * 2 ** Math.min(ca.roomRefusals++, 30), MAX_PAUSE_MS)
   // Nodes that were refused together must not come back together.
   ca.pause = { since: now, until: now + wait * (1 + policy.random()), isOver: false }
 }

@@ -27,13 +27,13 @@ export interface Policy {
   readonly removalGraceMs: number
   /** In [0, 1). */
   readonly random: () => number
-  /** See {@link Identity.phase}. */
-  readonly phaseOf: (id: SpiffeId) => number
+  /** See {@link Identity.slot}. */
+  readonly slotOf: (id: SpiffeId) => number
   /** Why clients would refuse the certificate with the roots that they are served now. */
   readonly refusalOf: (issued: Issued, id: SpiffeId, now: number) => string | undefined
 }
 
-export interface Turn {
+export interface Step {
   readonly state: State
   readonly policy: Policy
   /** Milliseconds since the epoch. */
@@ -41,11 +41,11 @@ export interface Turn {
   readonly actions: Action[]
 }
 
-export function report({ actions }: Turn, name: string, event: SecretEvent): void {
+export function report({ actions }: Step, name: string, event: SecretEvent): void {
   actions.push({ kind: 'report', name, event })
 }
 
 /** An event of the agent's trust domain. */
-export function reportForAll(turn: Turn, event: SecretEvent): void {
-  report(turn, `spiffe://${turn.state.trustDomain}`, event)
+export function reportForAll(step: Step, event: SecretEvent): void {
+  report(step, `spiffe://${step.state.trustDomain}`, event)
 }

@@ -18,7 +18,7 @@ export interface Announcement {
   lookAt: number
 }
 
-export interface HeldRoot {
+export interface BundleRoot {
   readonly anchor: TrustAnchor
   announcement: Announcement | undefined
   /** An operator keeps it where it is: no leaf under it is served, and it is not removed. */
@@ -40,7 +40,7 @@ export interface HeldRoot {
 /** When a root was given up that leaves as soon as nothing needs it: long ago. */
 export const NO_OVERLAP = Number.MIN_SAFE_INTEGER
 
-export interface HeldRootsOptions {
+export interface BundleRootsOptions {
   /** Of the PEM of all, in characters. Default: 1 MB. */
   readonly maxLength?: number
   /** How long a root stays after it was given up, milliseconds. Default: 0. */
@@ -56,16 +56,16 @@ export interface MakeRoomOptions {
 }
 
 /** At most 100 roots, of `maxLength` characters of PEM together, by fingerprint, in the order in which they came. */
-export class HeldRoots {
+export class BundleRoots {
   readonly #maxLength: number
   readonly #overlapMs: number
   readonly #budget: RootBudget | undefined
-  readonly #roots = new Map<string, HeldRoot>()
+  readonly #roots = new Map<string, BundleRoot>()
   /** Leaves under roots that were removed while they needed them: a root that comes back has them. */
   readonly #orphans = new Map<string, number>()
   #length = 0
 
-  constructor({ maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: HeldRootsOptions) {
+  constructor({ maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: BundleRootsOptions) {
     this.#maxLength = maxLength
     this.#overlapMs = overlapMs
     this.#budget = budget
@@ -80,20 +80,20 @@ export class HeldRoots {
     return this.#length
   }
 
-  get(fingerprint: string): HeldRoot | undefined {
+  get(fingerprint: string): BundleRoot | undefined {
     return this.#roots.get(fingerprint)
   }
 
-  values(): HeldRoot[] {
+  values(): BundleRoot[] {
     return [...this.#roots.values()]
   }
 
-  put(held: HeldRoot): void {
-    const { fingerprint, pem } = held.anchor
+  put(present: BundleRoot): void {
+    const { fingerprint, pem } = present.anchor
     if (this.#roots.has(fingerprint)) return
-    held.leases += this.#orphans.get(fingerprint) ?? 0
+    present.leases += this.#orphans.get(fingerprint) ?? 0
     this.#orphans.delete(fingerprint)
-    this.#roots.set(fingerprint, held)
+    this.#roots.set(fingerprint, present)
     this.#length += pem.length
   }
 
@@ -107,9 +107,9 @@ export class HeldRoots {
 
   /** A leaf under the root is gone. */
   unlease(fingerprint: string): void {
-    const held = this.#roots.get(fingerprint)
+    const present = this.#roots.get(fingerprint)
     const orphans = this.#orphans.get(fingerprint) ?? 0
-    if (held) held.leases--
+    if (present) present.leases--
     else if (orphans > 1) this.#orphans.set(fingerprint, orphans - 1)
     else this.#orphans.delete(fingerprint)
   }
@@ -136,11 +136,11 @@ export class HeldRoots {
   /** The CA's list has only these. Gives the fingerprints of those that it had before. */
   giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
     const givenUp: string[] = []
-    for (const held of this.#roots.values()) {
-      const { fingerprint } = held.anchor
-      if (held.standing !== 'listed' || listed.has(fingerprint)) continue
-      held.standing = 'given-up'
-      held.givenUpAt = now
+    for (const present of this.#roots.values()) {
+      const { fingerprint } = present.anchor
+      if (present.standing !== 'listed' || listed.has(fingerprint)) continue
+      present.standing = 'given-up'
+      present.givenUpAt = now
       givenUp.push(fingerprint)
     }
     return givenUp
@@ -149,13 +149,13 @@ export class HeldRoots {
   /** An answer whose certificate ends at `notAfter` has only these. Gives whether a root is left out that was not before. */
   leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
     let some = false
-    for (const held of this.#roots.values()) {
-      const isNamed = named.has(held.anchor.fingerprint)
-      if (!isNamed && (held.standing !== 'inferred' || held.givenUpAt !== undefined)) continue
+    for (const present of this.#roots.values()) {
+      const isNamed = named.has(present.anchor.fingerprint)
+      if (!isNamed && (present.standing !== 'inferred' || present.givenUpAt !== undefined)) continue
       // Of all answers: a CA can give one of minutes among those of a day.
-      held.leavesUntil = Math.max(held.leavesUntil, notAfter)
+      present.leavesUntil = Math.max(present.leavesUntil, notAfter)
       if (isNamed) continue
-      held.givenUpAt = now
+      present.givenUpAt = now
       some = true
     }
     return some
@@ -165,7 +165,7 @@ export class HeldRoots {
    * When a root is not needed any longer, as things are: after the overlap if it was given up, and no sooner than the leaves
    * end that peers may have under it if only answers name it. Infinite while somebody lists it or a leaf here needs it.
    */
-  unneededAt({ standing, isConfigured, leases, leavesUntil, givenUpAt }: HeldRoot): number {
+  unneededAt({ standing, isConfigured, leases, leavesUntil, givenUpAt }: BundleRoot): number {
     if (leases > 0 || isConfigured || givenUpAt === undefined) return Number.POSITIVE_INFINITY
     const overlapEnd = givenUpAt + this.#overlapMs
     return standing === 'inferred' ? Math.max(overlapEnd, leavesUntil) : overlapEnd
@@ -173,16 +173,16 @@ export class HeldRoots {
 }
 
 /** Whether nobody is to have a leaf under it any longer, as far as the CA goes. */
-export function isGone({ standing }: Pick<HeldRoot, 'standing'>): boolean {
+export function isGone({ standing }: Pick<BundleRoot, 'standing'>): boolean {
   return standing === 'given-up' || standing === 'revoked'
 }
 
 /** Whether the CA's list, its latest answer or the operator has it now. */
-export function isListed({ standing, isConfigured, givenUpAt }: HeldRoot): boolean {
+export function isListed({ standing, isConfigured, givenUpAt }: BundleRoot): boolean {
   return isConfigured || (standing !== undefined && givenUpAt === undefined)
 }
 
 /** Whether the CA's list or the operator has it: what only answers name can be kept out. */
-export function isOnList({ standing, isConfigured }: HeldRoot): boolean {
+export function isOnList({ standing, isConfigured }: BundleRoot): boolean {
   return isConfigured || standing === 'listed'
 }
