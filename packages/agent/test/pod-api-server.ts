@@ -254,8 +254,8 @@ export class PodApiServer implements AsyncDisposable {
 
   #get(key: string, response: ServerResponse): void {
     const object = this.#objects.get(key)
-    if (!object) return refuse(response, 404, `${key} not found`)
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(object))
+    if (object) response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(object))
+    else refuse(response, 404, `${key} not found`)
   }
 
   /** As TokenRequest has it: a token that is bound to a pod is for one that is there and has that account. */

@@ -24,7 +24,9 @@ async function setUp(t: TestContext) {
   })
   let changes = 0
   let react = async () => {}
-  const onChange = (next: () => Promise<void>) => void (react = next)
+  const onChange = (next: () => Promise<void>): void => {
+    react = next
+  }
   const followed = secrets.follow(WEB, () => {
     changes++
     void react()
