@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { FakeClock, type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { freePort } from '@livery/test-support'
-import { Envoy, noEnvoy, type Tree, until } from './envoy-bench.ts'
+import { deployed, Envoy, noEnvoy, type Tree, until } from './envoy-bench.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
 import { KubeNodes } from './kube-nodes.ts'
 import { startOnNode } from './kubernetes-node.ts'
@@ -27,75 +27,6 @@ interface Cluster {
 
 function ofTls({ chain, key }: { readonly chain: readonly string[]; readonly key: string }): Fields {
   return { 'tls.crt': chain.join(''), 'tls.key': key }
-}
-
-/** A listener with a filter chain for each server's name; that of shop asks its clients for a certificate. */
-function gateway(socket: string, ports: { readonly admin: number; readonly tls: number }, namespace: string): object {
-  const api_config_source = {
-    api_type: 'DELTA_GRPC',
-    transport_api_version: 'V3',
-    grpc_services: [{ envoy_grpc: { cluster_name: 'livery' } }],
-  }
-  const secret = (name: string) => ({ name, sds_config: { resource_api_version: 'V3', api_config_source } })
-  const chain = (host: string, tls: object) => ({
-    filter_chain_match: { server_names: [host] },
-    transport_socket: {
-      name: 'envoy.transport_sockets.tls',
-      typed_config: {
-        '@type': 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext',
-        ...tls,
-      },
-    },
-    filters: [
-      {
-        name: 'envoy.filters.network.echo',
-        typed_config: { '@type': 'type.googleapis.com/envoy.extensions.filters.network.echo.v3.Echo' },
-      },
-    ],
-  })
-  const at = (port_value: number) => ({ socket_address: { address: '127.0.0.1', port_value } })
-  const inspector = 'type.googleapis.com/envoy.extensions.filters.listener.tls_inspector.v3.TlsInspector'
-  return {
-    node: { id: 'gateway', cluster: 'edge' },
-    admin: { address: at(ports.admin) },
-    static_resources: {
-      listeners: [
-        {
-          name: 'tls',
-          address: at(ports.tls),
-          listener_filters: [{ name: 'tls_inspector', typed_config: { '@type': inspector } }],
-          filter_chains: [
-            chain('web.example', {
-              common_tls_context: { tls_certificate_sds_secret_configs: [secret('kubernetes://web')] },
-            }),
-            chain('shop.example', {
-              require_client_certificate: true,
-              common_tls_context: {
-                tls_certificate_sds_secret_configs: [secret(`kubernetes://${namespace}/shop`)],
-                validation_context_sds_secret_config: secret(`kubernetes://${namespace}/shop-cacert`),
-              },
-            }),
-          ],
-        },
-      ],
-      clusters: [
-        {
-          name: 'livery',
-          type: 'STATIC',
-          typed_extension_protocol_options: {
-            'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
-              '@type': 'type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',
-              explicit_http_config: { http2_protocol_options: {} },
-            },
-          },
-          load_assignment: {
-            cluster_name: 'livery',
-            endpoints: [{ lb_endpoints: [{ endpoint: { address: { pipe: { path: socket } } } }] }],
-          },
-        },
-      ],
-    },
-  }
 }
 
 /** The serial of the certificate that a server shows, once it has echoed a byte. */
@@ -196,19 +127,25 @@ for (const [where, isMissing, open] of [
     })
     const agent = node.start()
     await agent.admin()
-    const ports = { admin: await freePort(), tls: await freePort() }
-    await using envoy = await Envoy.start(node.cwd, 'gateway', gateway(node.socket, ports, namespace) as Tree)
+    const port = await freePort()
+    const ports = new Map([
+      [9903, await freePort()],
+      [10_443, port],
+    ])
+    const config = JSON.stringify(await deployed('gateway', { socket: node.socket, ports }))
+    const ofNamespace: Tree = JSON.parse(config.replaceAll('kubernetes://edge/', `kubernetes://${namespace}/`))
+    await using envoy = await Envoy.start(node.cwd, 'gateway', ofNamespace)
     await envoy.live()
     const own = { cert: client.chain.join(''), key: client.key }
     const shows = (pair: IssuedPair, host: string) =>
       until(`${host} has its certificate`, async () => {
-        const shown = await serialOf(ports.tls, host, own)
+        const shown = await serialOf(port, host, own)
         return shown === serial(pair) || undefined
       })
     await shows(web, 'web.example')
     await shows(shop, 'shop.example')
     // Its roots are in force: who has no certificate of theirs is refused.
-    await assert.rejects(serialOf(ports.tls, 'shop.example'))
+    await assert.rejects(serialOf(port, 'shop.example'))
 
     const rotated = await issue()
     await cluster.put('web', ofTls(rotated))

@@ -28,7 +28,7 @@ export function serverOptions({ sds, names, files, drain, kubernetesSecrets }: C
   return {
     names,
     fileNames: files.names,
-    namespace: kubernetesSecrets?.namespaces[0],
+    ...(kubernetesSecrets && { namespace: kubernetesSecrets.namespaces[0] }),
     drainMs: drain,
     takeover: sds.takeover,
     refusedNames: sds.refusedNames,
