@@ -226,6 +226,22 @@ for (const [what, values, rules] of [
     )
   })
 
+test('a namespace of Secrets has a Role of its own, for the Secrets that are named or for all', { skip }, () => {
+  const config = { ...TRIAL, kubernetes: null, kubernetesSecrets: { namespaces: ['edge', 'shop'] } }
+  const objects = render({ config, rbac: { secrets: { edge: ['web', 'web-cacert'], shop: [] } } })
+  const rule = { apiGroups: [''], resources: ['secrets'], verbs: ['get', 'list', 'watch'] }
+  assert.deepEqual(
+    objects.flatMap(({ kind, metadata, rules }) => (/Role$/.test(kind) ? [[kind, metadata.namespace, rules]] : [])),
+    [
+      ['Role', 'edge', [{ ...rule, resourceNames: ['web', 'web-cacert'] }]],
+      ['Role', 'shop', [rule]],
+    ],
+  )
+  const bound = objects.filter(({ kind }) => kind === 'RoleBinding').map(({ metadata }) => metadata.namespace)
+  assert.deepEqual(bound, ['edge', 'shop'])
+  assert.equal(Object(only('DaemonSet', objects).spec).template.spec.automountServiceAccountToken, true)
+})
+
 test('the rules for Prometheus are installed as they are, and only when they are wanted', { skip }, () => {
   const rules = parse(readFileSync(join(repository, 'deploy/prometheus/livery.rules.yaml'), 'utf8'))
   assert.deepEqual(only('PrometheusRule', render(EVERYTHING)).spec, rules)

@@ -33,6 +33,8 @@ export async function startOnNode(
   options: {
     readonly prepare?: (server: PodApiServer) => void
     readonly config?: object
+    /** Of another API server. Default: the stand-in. */
+    readonly environment?: NodeJS.ProcessEnv
   } = {},
 ): Promise<KubernetesNode> {
   const parts = new AsyncDisposableStack()
@@ -57,7 +59,7 @@ export async function startOnNode(
     parts.use(
       new LiveryProcess(args, {
         cwd,
-        env: { ...server.environment, NODE_NAME: NODE },
+        env: { ...(options.environment ?? server.environment), NODE_NAME: NODE },
         launcher: withAccount(cwd),
       }),
     )

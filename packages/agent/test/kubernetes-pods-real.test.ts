@@ -1,12 +1,10 @@
 /** The pods of a node at a real API server, which LIVERY_KUBE names: no kubelet is needed for pods that are bound to a node. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
+import { ApiConnection, ObjectsApi, ObjectWatcher, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { SystemClock } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
-import { NodePods } from '../src/kubernetes/node-pods.ts'
-import { PodWatcher } from '../src/kubernetes/pod-watcher.ts'
-import { PodsApi } from '../src/kubernetes/pods-api.ts'
+import { NodePods, podsOf } from '../src/kubernetes/node-pods.ts'
 import { KubeAdmin, noKube } from './kube-admin.ts'
 import { KubeNodes } from './kube-nodes.ts'
 import { podRules } from './watched-pods.ts'
@@ -30,14 +28,14 @@ test('pods that are made, labelled, ended and deleted at a real API server are f
   const clock = new SystemClock()
   const login = new PodLogin({ root: directory, remedy: '' })
   const connection = new ApiConnection({ login, clock, credentials: undefined })
-  const api = new PodsApi({ connection, clock, nodeName: name })
+  const api = new ObjectsApi({ ...podsOf(name), connection, clock })
   const pods = new NodePods({
     nodeName: name,
     rules: podRules(),
     onProblem: problem => assert.fail(JSON.stringify(problem)),
   })
   let wake = () => {}
-  const watcher = new PodWatcher({ api, pods, clock, onState: () => wake() })
+  const watcher = new ObjectWatcher({ api, table: pods, clock, onState: () => wake() })
   pods.changes.subscribe(() => wake())
   t.after(async () => {
     await watcher[Symbol.asyncDispose]()

@@ -1,4 +1,4 @@
-/** A stand-in for the pods of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens and their review, faults on demand. */
+/** A stand-in for the pods and Secrets of the Kubernetes API over real HTTPS: pages, versions, watches with bookmarks, 410, tokens and their review, faults on demand. */
 import { randomUUID } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -15,6 +15,8 @@ const TOKEN = 'token-of-the-agent'
 
 const ACCOUNT = /^\/api\/v1\/namespaces\/(?<namespace>[^/]+)\/serviceaccounts\/(?<name>[^/]+)\/token$/
 
+const SECRETS = /^(?<list>\/api\/v1\/namespaces\/[^/]+\/secrets)(?:\/(?<name>[^/]+))?$/
+
 const REVIEWS = '/apis/authentication.k8s.io/v1/tokenreviews'
 
 export interface PodInit {
@@ -29,7 +31,9 @@ export interface PodInit {
   readonly uid?: string
 }
 
-export interface PodResource {
+interface Resource {
+  /** Default: a pod. */
+  readonly kind?: 'Secret'
   readonly metadata: {
     readonly name: string
     readonly namespace: string
@@ -39,8 +43,27 @@ export interface PodResource {
     readonly resourceVersion?: string
     readonly deletionTimestamp?: string
   }
+}
+
+export interface PodResource extends Resource {
   readonly spec: object
   readonly status: { readonly phase: string }
+}
+
+interface SecretResource extends Resource {
+  readonly data: Readonly<Record<string, string>>
+}
+
+/** A Secret of some fields. */
+export function secretResource(
+  namespace: string,
+  name: string,
+  fields: Readonly<Record<string, string>>,
+): SecretResource {
+  const data = Object.fromEntries(
+    Object.entries(fields).map(([field, text]) => [field, Buffer.from(text).toString('base64')]),
+  )
+  return { kind: 'Secret', metadata: { name, namespace, uid: randomUUID(), labels: {}, annotations: {} }, data }
 }
 
 /** A pod as the API server describes it, chosen by default, with fields that nobody needs. */
@@ -55,14 +78,14 @@ export function podResource(init: PodInit): PodResource {
 }
 
 interface PodCall {
-  readonly verb: 'list' | 'watch' | 'token' | 'review'
+  readonly verb: 'list' | 'watch' | 'get' | 'token' | 'review'
   readonly path: string
   readonly query: URLSearchParams
 }
 
 /** Takes the place of an answer: a status, a body, or nothing at all. */
 export type PodFault =
-  | { readonly status: number; readonly message?: string; readonly retryAfter?: string }
+  | { readonly status: number; readonly message?: string; readonly retryAfter?: string; readonly reason?: string }
   | { readonly body: string | Buffer }
   | 'hang'
 
@@ -78,7 +101,7 @@ interface IssuedToken {
 interface Recorded {
   readonly version: number
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
-  readonly object: PodResource
+  readonly object: Resource
 }
 
 export class PodApiServer implements AsyncDisposable {
@@ -89,6 +112,8 @@ export class PodApiServer implements AsyncDisposable {
   maxTokenSeconds = Number.POSITIVE_INFINITY
   /** Changes are in the next list, and in no event. */
   losesEvents = false
+  /** Called with each event that goes out. */
+  onWrite: (text: string) => void = () => {}
   /** Events go out in pieces of so many bytes. */
   pieceBytes = Number.POSITIVE_INFINITY
   readonly #server: Server
@@ -96,7 +121,7 @@ export class PodApiServer implements AsyncDisposable {
   readonly #sockets = new Set<Socket>()
   readonly #watches = new Map<ServerResponse, (event: Recorded) => void>()
   readonly #waiting = new Set<() => void>()
-  readonly #pods = new Map<string, PodResource>()
+  readonly #objects = new Map<string, Resource>()
   #events: Recorded[] = []
   #version = 100
   /** Versions before are forgotten. */
@@ -137,16 +162,16 @@ export class PodApiServer implements AsyncDisposable {
     await writeFile(join(folder, 'ca.crt'), this.#roots)
   }
 
-  /** Adds the pod, or changes the one of its name. */
-  put(pod: PodResource): void {
-    const key = keyOf(pod)
-    const type = this.#pods.has(key) ? 'MODIFIED' : 'ADDED'
-    this.#pods.set(key, this.#record(type, pod))
+  /** Adds the object, or changes the one of its name. */
+  put(object: Resource): void {
+    const key = keyOf(object)
+    const type = this.#objects.has(key) ? 'MODIFIED' : 'ADDED'
+    this.#objects.set(key, this.#record(type, object))
   }
 
-  delete(pod: PodResource): void {
-    this.#pods.delete(keyOf(pod))
-    this.#record('DELETED', pod)
+  delete(object: Resource): void {
+    this.#objects.delete(keyOf(object))
+    this.#record('DELETED', object)
   }
 
   /** Forgets every version before now, as an API server does after some minutes. */
@@ -206,23 +231,31 @@ export class PodApiServer implements AsyncDisposable {
     const { url = '', headers } = request
     const { pathname, searchParams: query } = new URL(url, 'https://kube')
     const account = ACCOUNT.exec(pathname)?.groups
+    const secret = SECRETS.exec(pathname)?.groups
     const isReview = pathname === REVIEWS
-    const ofPods = query.get('watch') === 'true' ? 'watch' : 'list'
-    const verb = account ? 'token' : isReview ? 'review' : ofPods
+    const ofMany = query.get('watch') === 'true' ? 'watch' : 'list'
+    const verb = account ? 'token' : isReview ? 'review' : secret?.['name'] ? 'get' : ofMany
     const call: PodCall = { verb, path: pathname, query }
     this.calls.push(call)
     for (const wake of this.#waiting) wake()
     this.#waiting.clear()
     const isCaller = headers.authorization === `Bearer ${TOKEN}`
     const fault = this.fault(call)
-    if (!account && !isReview && pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
+    if (!account && !isReview && !secret && pathname !== '/api/v1/pods') refuse(response, 404, 'not found')
     else if (!isCaller) refuse(response, 401, 'Unauthorized')
     else if (fault && typeof fault === 'object') answerWith(fault, response)
     else if (fault) return
     else if (account) void this.#token(account, request, response)
     else if (isReview) void this.#review(request, response)
-    else if (call.verb === 'watch') this.#watch(query, response)
-    else this.#list(query, response)
+    else if (call.verb === 'get') this.#get(`${secret?.['list']}/${secret?.['name']}`, response)
+    else if (call.verb === 'watch') this.#watch(call, partOf(headers), response)
+    else this.#list(call, partOf(headers), response)
+  }
+
+  #get(key: string, response: ServerResponse): void {
+    const object = this.#objects.get(key)
+    if (object) response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(object))
+    else refuse(response, 404, `${key} not found`)
   }
 
   /** As TokenRequest has it: a token that is bound to a pod is for one that is there and has that account. */
@@ -230,11 +263,11 @@ export class PodApiServer implements AsyncDisposable {
     const { namespace = '', name = '' } = account
     const { spec } = Object(await json(request))
     const { boundObjectRef: bound, expirationSeconds: wished, audiences } = spec
-    const pod = this.#pods.get(`${namespace}/${bound.name}`)
+    const pod = this.#objects.get(`/api/v1/pods/${namespace}/${bound.name}`)
     if (!pod) return refuse(response, 404, `pods "${bound.name}" not found`)
     if (pod.metadata.uid !== bound.uid)
       return refuse(response, 409, 'the UID in the bound object reference does not match')
-    if (Object(pod.spec).serviceAccountName !== name) return refuse(response, 422, 'not the service account of the pod')
+    if (Object(pod).spec.serviceAccountName !== name) return refuse(response, 422, 'not the service account of the pod')
     const expirationSeconds = Math.min(wished, this.maxTokenSeconds)
     // In the form of a JWT.
     const token = `token-${this.#tokens.size + 1}.of-${namespace}-${name}.for-${audiences}`
@@ -249,7 +282,7 @@ export class PodApiServer implements AsyncDisposable {
     const { spec } = Object(await json(request))
     const issued = this.#tokens.get(spec.token)
     const audiences = issued?.audiences.filter(audience => spec.audiences.includes(audience)) ?? []
-    const isGood = issued && audiences.length > 0 && this.#pods.get(issued.pod)?.metadata.uid === issued.uid
+    const isGood = issued && audiences.length > 0 && this.#objects.get(issued.pod)?.metadata.uid === issued.uid
     const status = isGood
       ? { authenticated: true, user: { username: issued.username }, audiences }
       : { authenticated: false, error: 'not a token of a pod that is there' }
@@ -257,21 +290,24 @@ export class PodApiServer implements AsyncDisposable {
     response.end(JSON.stringify({ kind: 'TokenReview', spec, status }))
   }
 
-  #list(query: URLSearchParams, response: ServerResponse): void {
+  #list({ path, query }: PodCall, part: PartOf, response: ServerResponse): void {
     const [version = this.#version, start = 0] = (query.get('continue') ?? '').split(':').filter(Boolean).map(Number)
     if (version < this.#compacted) {
       refuse(response, 410, 'The provided continue parameter is too old')
       return
     }
-    const pods = [...this.#pods.values()].filter(pod => isOn(pod, query))
-    const end = start + Number(query.get('limit') ?? pods.length)
-    const metadata = { resourceVersion: String(version), ...(end < pods.length && { continue: `${version}:${end}` }) }
-    const items = pods.slice(start, end)
+    const objects = [...this.#objects.values()].filter(object => isIn(object, path, query))
+    const end = start + Number(query.get('limit') ?? objects.length)
+    const metadata = {
+      resourceVersion: String(version),
+      ...(end < objects.length && { continue: `${version}:${end}` }),
+    }
+    const items = objects.slice(start, end).map(part)
     response.writeHead(200, { 'content-type': 'application/json' })
-    response.end(JSON.stringify({ kind: 'PodList', apiVersion: 'v1', metadata, items }))
+    response.end(JSON.stringify({ kind: 'List', apiVersion: 'v1', metadata, items }))
   }
 
-  #watch(query: URLSearchParams, response: ServerResponse): void {
+  #watch({ path, query }: PodCall, part: PartOf, response: ServerResponse): void {
     const from = Number(query.get('resourceVersion'))
     response.writeHead(200, { 'content-type': 'application/json', 'transfer-encoding': 'chunked' }).flushHeaders()
     if (from < this.#compacted) {
@@ -280,7 +316,7 @@ export class PodApiServer implements AsyncDisposable {
       return
     }
     const send = ({ version, type, object }: Recorded): void => {
-      if (version > from && isOn(object, query)) this.#write(response, { type, object })
+      if (version > from && isIn(object, path, query)) this.#write(response, { type, object: part(object) })
     }
     for (const event of this.#events) send(event)
     this.#watches.set(response, send)
@@ -288,12 +324,14 @@ export class PodApiServer implements AsyncDisposable {
   }
 
   #write(response: ServerResponse, event: object): void {
-    const line = Buffer.from(`${JSON.stringify(event)}\n`)
+    const text = `${JSON.stringify(event)}\n`
+    this.onWrite(text)
+    const line = Buffer.from(text)
     for (let start = 0; start < line.length; start += this.pieceBytes)
       response.write(line.subarray(start, start + this.pieceBytes))
   }
 
-  #record(type: Recorded['type'], { metadata, ...rest }: PodResource): PodResource {
+  #record(type: Recorded['type'], { metadata, ...rest }: Resource): Resource {
     const object = { ...rest, metadata: { ...metadata, resourceVersion: String(++this.#version) } }
     if (this.losesEvents) return object
     const event = { version: this.#version, type, object }
@@ -303,20 +341,38 @@ export class PodApiServer implements AsyncDisposable {
   }
 }
 
-function keyOf({ metadata: { namespace, name } }: PodResource): string {
-  return `${namespace}/${name}`
+/** The path of a pod is without its namespace, as the list of all pods is. */
+function keyOf({ kind, metadata: { namespace, name } }: Resource): string {
+  return kind === 'Secret' ? `/api/v1/namespaces/${namespace}/secrets/${name}` : `/api/v1/pods/${namespace}/${name}`
 }
 
-function isOn({ spec }: PodResource, query: URLSearchParams): boolean {
-  return query.get('fieldSelector') === `spec.nodeName=${Object(spec).nodeName}`
+function isIn(object: Resource, path: string, query: URLSearchParams): boolean {
+  const { kind, metadata } = object
+  const field = kind === 'Secret' ? `metadata.name=${metadata.name}` : `spec.nodeName=${Object(object).spec.nodeName}`
+  return keyOf(object).startsWith(`${path}/`) && query.get('fieldSelector') === field
+}
+
+type PartOf = (object: Resource) => object
+
+/** What a call asks to see of each object. */
+function partOf({ accept = '' }: IncomingMessage['headers']): PartOf {
+  return accept.includes(';as=PartialObjectMetadata') ? ({ metadata }) => ({ metadata }) : object => object
 }
 
 function answerWith(fault: Exclude<PodFault, 'hang'>, response: ServerResponse): void {
-  if ('status' in fault) refuse(response, fault.status, fault.message ?? 'refused', fault.retryAfter)
+  if ('status' in fault) refuse(response, fault.status, fault.message ?? 'refused', fault)
   else response.writeHead(200, { 'content-type': 'application/json' }).end(fault.body)
 }
 
-function refuse(response: ServerResponse, code: number, message: string, retryAfter?: string): void {
+function refuse(
+  response: ServerResponse,
+  code: number,
+  message: string,
+  {
+    retryAfter,
+    reason = code === 404 ? 'NotFound' : 'Other',
+  }: { readonly retryAfter?: string; readonly reason?: string } = {},
+): void {
   response.writeHead(code, { 'content-type': 'application/json', ...(retryAfter && { 'retry-after': retryAfter }) })
-  response.end(JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code }))
+  response.end(JSON.stringify({ kind: 'Status', apiVersion: 'v1', status: 'Failure', message, code, reason }))
 }

@@ -1,14 +1,12 @@
 /** The pods of a node, watched at a stand-in of the API server, on a clock that the test moves. */
 import type { TestContext } from 'node:test'
-import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
+import { ApiConnection, ObjectsApi, ObjectWatcher, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
 import { FakeClock } from '@livery/core/testing'
 import { TemporaryFolder } from '@livery/test-support'
 import { parseIdentityTemplate } from '../src/config/identity-template.ts'
 import { parseLabelSelector } from '../src/config/label-selector.ts'
-import { NodePods, type PodProblem } from '../src/kubernetes/node-pods.ts'
+import { NodePods, type PodProblem, podsOf } from '../src/kubernetes/node-pods.ts'
 import type { PodRules } from '../src/kubernetes/pod-rules.ts'
-import { PodWatcher, type WatchState } from '../src/kubernetes/pod-watcher.ts'
-import { PodsApi } from '../src/kubernetes/pods-api.ts'
 import { NODE, PodApiServer } from './pod-api-server.ts'
 
 export interface RulesInit {
@@ -41,7 +39,7 @@ export interface WatchedPods {
   readonly clock: FakeClock
   readonly pods: NodePods
   readonly connection: ApiConnection
-  readonly watcher: PodWatcher
+  readonly watcher: ObjectWatcher<unknown>
   readonly states: readonly WatchState[]
   /** The names of the pods that are known, sorted. */
   names(): readonly string[]
@@ -67,13 +65,13 @@ export async function watchPods(
   Object.assign(process.env, server.environment)
   const login = new PodLogin({ root: directory.path, remedy: '' })
   const connection = new ApiConnection({ login, clock, credentials: undefined })
-  const api = new PodsApi({ connection, clock, nodeName: NODE })
+  const api = new ObjectsApi({ ...podsOf(NODE), connection, clock })
   const onState = (state: WatchState) => {
     states.push(state)
     wake()
   }
   pods.changes.subscribe(wake)
-  const watcher = new PodWatcher({ api, pods, clock, random: () => 0.4, onState })
+  const watcher = new ObjectWatcher({ api, table: pods, clock, random: () => 0.4, onState })
   t.after(async () => {
     await watcher[Symbol.asyncDispose]()
     await connection[Symbol.asyncDispose]()

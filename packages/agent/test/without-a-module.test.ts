@@ -53,6 +53,12 @@ const ROWS: readonly Row[] = [
   { module: 'store', asks: { store: { directory: 'store' } }, key: 'store' },
   { module: 'files', asks: { files: { allow: [] } }, key: 'files' },
   { module: 'takeover', asks: { sds: { takeover: true } }, key: 'sds.takeover' },
+  {
+    module: 'kubernetesSecrets',
+    folder: 'kubernetes-secrets',
+    asks: { kubernetesSecrets: { namespaces: ['edge'] } },
+    key: 'kubernetesSecrets',
+  },
   { module: 'pods', folder: 'kubernetes', asks: { kubernetes: { nodeName: 'node-1' } }, key: 'kubernetes' },
   {
     module: 'output',

@@ -18,6 +18,7 @@ export {
   parseFilePattern,
 } from './file-secrets/file-secret-name.ts'
 export { FILE_DEFAULTS, FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
+export type { FollowedObject, SecretObjects } from './file-secrets/object-place.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
 export { type BundleEntry, SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
@@ -29,7 +30,7 @@ export {
   type SecretItem,
   TrustBundleSecret,
 } from './secrets/secret-item.ts'
-export type { FileSecretName, SecretName, Watch } from './secrets/watch.ts'
+export type { FileSecretName, KubernetesObject, SecretName, Watch } from './secrets/watch.ts'
 export {
   matchesSpiffePattern,
   parseSpiffePattern,

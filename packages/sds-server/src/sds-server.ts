@@ -61,8 +61,13 @@ export interface SdsServerOptions {
   readonly keepaliveTimeoutMs?: number
   /** How SotW answers a request for names that are all refused or unknown. Default: `omit`. */
   readonly refusedNames?: RefusedNames
-  /** Names of secrets in files, such as `sds://gateway`: each stands for `file-cert:CHAIN~KEY` or `file-root:FILE`. Default: none. */
+  /**
+   * Names of secrets that others write, such as `sds://gateway`: each stands for `file-cert:CHAIN~KEY`, `file-root:FILE` or
+   * `kubernetes://NAMESPACE/NAME`. Default: none.
+   */
   readonly fileNames?: Readonly<Record<string, string>>
+  /** Where `kubernetes://NAME` is. Default: such a name is refused. */
+  readonly namespace?: string | undefined
   /** Gives up binding, which is tried for up to 15 s. */
   readonly signal?: AbortSignal
   /** Subscribe before the server is made to receive the events of its start. Default: new ones. */
@@ -272,12 +277,22 @@ export async function createSdsServer(options: SdsServerOptions): Promise<SdsSer
   throw failure
 }
 
-function createContext({ sockets: _, signal: _signal, fileNames = {}, ...options }: SdsServerOptions): SdsContext {
+function createContext({
+  sockets: _,
+  signal: _signal,
+  fileNames = {},
+  namespace,
+  ...options
+}: SdsServerOptions): SdsContext {
   const wellKnown = { ...DEFAULT_NAMES, ...options.names }
   if (new Set(Object.values(wellKnown)).size < Object.keys(wellKnown).length) {
     throw new SdsServerError('invalid-config', `Cannot use ${JSON.stringify(wellKnown)} for names: they must differ`)
   }
-  const names = { ...wellKnown, files: readFileNames(fileNames, wellKnown) }
+  const names = {
+    ...wellKnown,
+    files: readFileNames(fileNames, wellKnown),
+    ...(namespace !== undefined && { namespace }),
+  }
   let ids = 0
   return {
     ...DEFAULT_OPTIONS,

@@ -67,12 +67,13 @@ function checkSocketPaths(
 }
 
 function checkServed(
-  { sockets, identities, kubernetes }: Settings,
+  { sockets, identities, kubernetes, kubernetesSecrets }: Settings,
   ownSockets: readonly NamedSocket[],
   at: Location,
 ): readonly Problem[] {
   const hasSocket = sockets.length > 0 || ownSockets.length > 0
-  const hasIdentity = identities.length > 0 || kubernetes !== undefined || sockets.some(({ onDemand }) => onDemand)
+  const isOfCluster = kubernetes !== undefined || kubernetesSecrets !== undefined
+  const hasIdentity = identities.length > 0 || isOfCluster || sockets.some(({ onDemand }) => onDemand)
   const noSocket = new Fault(
     'nothing would be served: there is no socket',
     kubernetes

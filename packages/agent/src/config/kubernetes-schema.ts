@@ -1,4 +1,4 @@
-/** The keys of `kubernetes`. */
+/** The keys of `kubernetes` and of `kubernetesSecrets`. */
 import * as v from 'valibot'
 import { Fault } from '../schema/fault.ts'
 import { key, list, object, section, text } from '../schema/schema-parts.ts'
@@ -45,6 +45,14 @@ export const kubernetes = object({
   }),
   cgroupRoot: v.optional(
     key("the control group above kubelet's own; without it, the one of the agent's pod, else `/`", cgroupRoot),
+  ),
+})
+
+/** Secrets that callers name. */
+export const kubernetesSecrets = object({
+  namespaces: key(
+    'the namespaces whose Secrets can be named, as `kubernetes://NAMESPACE/NAME`; `kubernetes://NAME` is in the first. A rule of the socket has to allow the name, too',
+    list(kubernetesName),
   ),
 })
 

@@ -240,7 +240,7 @@ test('a refusal has its place, the value, the reason and the remedy', async () =
   assert.deepEqual(message.replaceAll(`${directory}/`, '').split('\n'), [
     'livery.yaml:4: ttl: 24 is not a duration. Write a number with a unit: 500ms, 5s, 30m, 24h or 90d.',
     'livery.yaml:6: log.level: "sdss:debug" has the scope "sdss", none of admin, agent, ca, config, files, kubernetes, output, plugin, scheduler, sds, store, takeover, trust. Did you mean sds?',
-    'livery.yaml:5: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log, profile.',
+    'livery.yaml:5: keyTyp: unknown key. Did you mean "keyType"? Known here: trustDomain, keyType, ttl, rotation, trust, retry, concurrency, rsaKeys, ca, identities, removal, idle, maxIdentities, kubernetes, kubernetesSecrets, store, sharedFolders, sockets, files, output, names, sds, admin, health, drain, log, profile.',
   ])
 })
 

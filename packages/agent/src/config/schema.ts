@@ -25,7 +25,7 @@ import {
   wholeNumber,
 } from '../schema/values.ts'
 import { identity } from './identity-schema.ts'
-import { kubernetes } from './kubernetes-schema.ts'
+import { kubernetes, kubernetesSecrets } from './kubernetes-schema.ts'
 import { output } from './output-schema.ts'
 import { socket, socketOwner } from './socket-schema.ts'
 import { trust } from './trust-schema.ts'
@@ -75,7 +75,7 @@ const files = section(
       default: WELL_KNOWN_FOLDERS,
     }),
     names: key(
-      'other names of secrets in files, such as `sds://gateway`',
+      'other names of secrets in files or in Kubernetes, such as `sds://gateway`',
       record(
         fileSecretName,
         input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
@@ -173,6 +173,9 @@ const settings = {
     { default: MANAGER.maxIdentities },
   ),
   kubernetes: v.optional(key('the pods of this node get identities', kubernetes, { module: 'pods' })),
+  kubernetesSecrets: v.optional(
+    key('Secrets of Kubernetes that callers name', kubernetesSecrets, { module: 'kubernetesSecrets' }),
+  ),
   store: v.optional(
     key(
       'certificates and keys on disk, for a warm restart; without it, no key is ever on disk',

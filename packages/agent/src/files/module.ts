@@ -1,14 +1,19 @@
-/** The module `files`: secrets that callers name by their files, and certificates in well-known folders. */
-import { FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern } from '@livery/core'
+/** The module `files`: secrets that callers name by where others write them, and certificates in well-known folders. */
+import { FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern, type SecretObjects } from '@livery/core'
 import type { CAClient } from '@livery/core/plugin'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import type { Basis } from '../life/basis.ts'
 import { withWellKnownFiles } from './well-known-files.ts'
 
+interface Needs extends Basis {
+  readonly ca: CAClient
+  readonly objects?: SecretObjects | undefined
+}
+
 export const files = {
   name: 'files',
-  async open(made: Basis & { readonly ca: CAClient }) {
+  async open(made: Needs) {
     const ca = await withWellKnownFiles(made)
     const files = made.life.parts.use(openFileSecrets(made))
     made.reloads.subscribe(config => files.useFolders(allowedFolders(config)))
@@ -16,13 +21,14 @@ export const files = {
   },
 }
 
-function openFileSecrets({ config, clock, vault, scopes, events }: Basis): FileSecrets {
+function openFileSecrets({ config, clock, vault, scopes, events, objects }: Needs): FileSecrets {
   const { expired } = config.files
   return new FileSecrets({
     clock,
     vault,
     ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
     folders: allowedFolders(config),
+    ...(objects && { objects }),
     expired,
     onWatchError: err =>
       scopes

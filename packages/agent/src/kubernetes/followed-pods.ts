@@ -1,5 +1,5 @@
 /** The pods of this node, from the API server to the identities that are held for them. */
-import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
+import { ApiConnection, ObjectsApi, ObjectWatcher, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core/plugin'
 import { parseIdentityTemplate } from '../config/identity-template.ts'
 import type { KubernetesSetting } from '../config/kubernetes-schema.ts'
@@ -8,13 +8,11 @@ import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
 import { identifyPods } from './identify-pods.ts'
-import { NodePods } from './node-pods.ts'
+import { NodePods, podsOf } from './node-pods.ts'
 import type { PodChange } from './pod.ts'
 import { type PodCallers, podNameOf } from './pod-callers.ts'
 import { type IdentityHolder, PodIdentities } from './pod-identities.ts'
 import { PodTokens } from './pod-tokens.ts'
-import { PodWatcher, type WatchState } from './pod-watcher.ts'
-import { PodsApi } from './pods-api.ts'
 
 /** How long an agent that takes over waits for the pods before it serves without them. */
 const PATIENCE_MS = 30_000
@@ -30,7 +28,7 @@ export class FollowedPods implements AsyncDisposable {
   readonly #log: EventLog
   readonly #stack = new AsyncDisposableStack()
   readonly #pods: NodePods
-  readonly #watcher: PodWatcher
+  readonly #watcher: ObjectWatcher<unknown>
   #identities: PodIdentities | undefined
 
   /** Begins to list. Throws an `Error` outside of a pod. */
@@ -59,9 +57,9 @@ export class FollowedPods implements AsyncDisposable {
     })
     this.#stack.use(this.#pods.changes.subscribe(change => this.#onChange(change)))
     this.#watcher = this.#stack.use(
-      new PodWatcher({
-        api: new PodsApi({ connection, clock, nodeName }),
-        pods: this.#pods,
+      new ObjectWatcher({
+        api: new ObjectsApi({ ...podsOf(nodeName), connection, clock }),
+        table: this.#pods,
         clock,
         onState: state => this.#onState(state),
       }),

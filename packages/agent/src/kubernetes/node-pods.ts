@@ -7,7 +7,7 @@ import { type PodObject, readPodObject, type UnusableObject } from './pod-object
 import { identityOf, type PodRules } from './pod-rules.ts'
 
 /** A kubelet runs 110 by default; some providers allow 1,000. */
-export const MAX_PODS = 4_096
+const MAX_PODS = 4_096
 
 /** Why an object of the API server gives no pod, or its pod no identity. */
 export interface PodProblem {
@@ -30,7 +30,18 @@ interface Known {
   readonly isMirror: boolean
 }
 
+/** Which objects of the API server are the pods of a node. */
+export function podsOf(nodeName: string) {
+  return {
+    path: '/api/v1/pods',
+    fieldSelector: `spec.nodeName=${nodeName}`,
+    resource: 'pods',
+    what: 'the pods of this node',
+  } as const
+}
+
 export class NodePods implements PodTable {
+  readonly maxObjects = MAX_PODS
   readonly changes = new Events<PodChange>()
   readonly #options: NodePodsOptions
   /** By the UID of the API server's object. */

@@ -25,6 +25,7 @@ export const WITHDRAWN = {
   forgotten: 'no longer wanted',
   idle: 'nobody has used it for a while',
   evicted: 'unused, and its room was needed for another',
+  deleted: 'its Secret was deleted',
 } as const
 
 export const PHASES = {

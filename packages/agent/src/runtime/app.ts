@@ -5,6 +5,7 @@ import type { LoadedConfig } from '../config/load.ts'
 import { refuseUnreadKeys } from '../config/unread-keys.ts'
 import { files } from '../files/module.ts'
 import { pods } from '../kubernetes/module.ts'
+import { kubernetesSecrets } from '../kubernetes-secrets/module.ts'
 import { type AgentOptions, type Basis, openBasis } from '../life/basis.ts'
 import { Life, type Succession } from '../life/life.ts'
 import type { LogSink } from '../observe/logger.ts'
@@ -18,10 +19,11 @@ import { trust } from '../trust/module.ts'
 import { ModuleList } from './module-list.ts'
 import { serve } from './serve.ts'
 
-/** A module that the configuration can do without goes by its line, its import and its folder: pods, files, takeover, store, page, output. */
+/** A module that the configuration can do without goes by its line, its import and its folder: pods, kubernetesSecrets, files, takeover, store, page, output. */
 const MODULES = ModuleList.empty<Basis>()
   .with(pods)
   .with(ca)
+  .with(kubernetesSecrets)
   .with(files)
   .with(takeover)
   .with(store)

@@ -149,7 +149,7 @@ function checkFilePattern(input: string): string | Fault {
   if (typeof pattern !== 'string') return input
   return new Fault(
     pattern,
-    'Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem',
+    'Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem, file-root:/a/ca.pem or kubernetes://edge/*',
   )
 }
 
@@ -159,7 +159,10 @@ export const fileSecretName: Schema<string> = text(
   input => {
     const name = parseFileName(input)
     if (typeof name !== 'string') return input
-    return new Fault(name, 'Write such as file-cert:/a/cert.pem~/a/key.pem or file-root:/a/ca.pem')
+    return new Fault(
+      name,
+      'Write such as file-cert:/a/cert.pem~/a/key.pem, file-root:/a/ca.pem or kubernetes://NAMESPACE/NAME',
+    )
   },
   'Quote it',
 )
@@ -173,12 +176,12 @@ function checkSpiffePattern(input: string): string | Fault {
   )
 }
 
-/** Names of files that callers are allowed: `file-cert:/etc/certs/*`. */
+/** Names of secrets that others write and callers are allowed: `file-cert:/etc/certs/*`, `kubernetes://edge/*`. */
 export const filePattern: Schema<string> = text('name or pattern of files', checkFilePattern, 'Quote it')
 
 /** A name that a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */
 export const allowEntry: Schema<string> = text(
-  'SPIFFE ID, name of files, or a pattern of them',
+  'SPIFFE ID, name of files or of a Secret, or a pattern of them',
   input => (isFileName(input) ? checkFilePattern(input) : checkSpiffePattern(input)),
   'Quote it',
 )

@@ -24,10 +24,11 @@ function withShare({ perCaller, ...limits }: Config['sockets'][number]['limits']
 }
 
 /** How the server treats its connections and calls, on all sockets. */
-export function serverOptions({ sds, names, files, drain }: Config): Partial<SdsServerOptions> {
+export function serverOptions({ sds, names, files, drain, kubernetesSecrets }: Config): Partial<SdsServerOptions> {
   return {
     names,
     fileNames: files.names,
+    ...(kubernetesSecrets && { namespace: kubernetesSecrets.namespaces[0] }),
     drainMs: drain,
     takeover: sds.takeover,
     refusedNames: sds.refusedNames,

@@ -29,6 +29,8 @@ export interface ApiRequest extends HttpRequest {
   readonly maxValues?: number
 }
 
+type StreamRequest = Pick<ApiRequest, 'path' | 'headers'>
+
 interface ApiObject {
   readonly status: number
   readonly json: Readonly<Record<string, unknown>>
@@ -85,9 +87,9 @@ export class ApiConnection implements AsyncDisposable {
    * Yields the body of the answer to a GET as it comes. Ends when the server or the network ends it, and at once for 410,
    * where the server no longer has the version to begin with. Rejects as {@link request} does, also for every other status than 200.
    */
-  async *stream(call: ApiCall, caller: Caller, path: string): AsyncGenerator<Uint8Array, void> {
+  async *stream(call: ApiCall, caller: Caller, request: StreamRequest): AsyncGenerator<Uint8Array, void> {
     using lease = await this.#sessions.lease(caller.signal)
-    const response = await this.#begin(lease.connection, call, caller, path)
+    const response = await this.#begin(lease.connection, call, caller, request)
     try {
       if (response) yield* response
     } catch {
@@ -113,10 +115,15 @@ export class ApiConnection implements AsyncDisposable {
   }
 
   /** `undefined` if the connection broke before the answer, and for 410. */
-  async #begin(session: ApiSession, call: ApiCall, caller: Caller, path: string): Promise<IncomingMessage | undefined> {
+  async #begin(
+    session: ApiSession,
+    call: ApiCall,
+    caller: Caller,
+    request: StreamRequest,
+  ): Promise<IncomingMessage | undefined> {
     const secrets: string[] = []
     try {
-      const response = await this.#send(session, { call, caller, request: { path }, secrets })
+      const response = await this.#send(session, { call, caller, request, secrets })
       const { statusCode: status = 0, headers } = response
       if (status === 200) return response
       const text = await this.#textOf(response, session, { call, caller, secrets })
@@ -150,7 +157,10 @@ export class ApiConnection implements AsyncDisposable {
     }
     try {
       const url = new URL(server + request.path)
-      const response = await untilAborted(pool.send(url, { ...request, headers: { ...headers } }, signal), signal)
+      const response = await untilAborted(
+        pool.send(url, { ...request, headers: { ...request.headers, ...headers } }, signal),
+        signal,
+      )
       this.#outage.ended()
       return response
     } catch (error) {

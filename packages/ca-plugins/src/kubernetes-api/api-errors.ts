@@ -25,6 +25,7 @@ const RESOURCES = {
       'Create the ClusterTrustBundle, and see that the API server serves it in certificates.k8s.io/v1 or v1beta1; or use signerRoots',
   },
   pods: { group: '', notFound: 'Check that this is an API server' },
+  secrets: { group: '', notFound: 'Check that this is an API server' },
   'serviceaccounts/token': {
     group: '',
     notFound: 'Check that the service account exists, and that the pod is not gone; it is asked again',
@@ -144,7 +145,7 @@ function remedyOf(httpStatus: number, code: CAErrorCode, text: string, { verb, r
     case 'denied':
       return /admission|policy/i.test(text)
         ? 'Ask the owner of that policy, or change signerName, usages or ttl to what it allows'
-        : `Grant the verb ${verb} on ${inGroup(resource)} to this user by a ClusterRole`
+        : `Grant the verb ${verb} on ${inGroup(resource)} to this user by a ${resource === 'secrets' ? 'Role of that namespace' : 'ClusterRole'}`
     case 'invalid-csr':
       return 'Set usages, signerName and keyType to what the API server and its admission allow'
     case 'ttl-too-long':

@@ -73,7 +73,7 @@ export type SecretEvent =
   | { readonly kind: 'files-unusable'; readonly reason: string; readonly isServed: boolean }
   /** The last fifth of the life of a certificate in files has begun, and no newer one was written. */
   | { readonly kind: 'ending'; readonly notAfter: number }
-  | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' | 'idle' | 'evicted' }
+  | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' | 'idle' | 'evicted' | 'deleted' }
 
 export interface SecretReport {
   /** `spiffe://…` of the identity or of the trust domain, or the name of files. */

@@ -1,4 +1,4 @@
-/** Why a file cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
+/** Why a file, or a part of another secret that others write, cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
 import { CAError, type CAErrorCode } from '../contract/ca-client.ts'
 import { UntrustedPathError } from '../files/trusted-path.ts'
 import { errorText } from '../text/error-text.ts'
@@ -14,14 +14,18 @@ export interface FileFaultParts {
   readonly code?: CAErrorCode
   /** Whether it looks as if the files were being written at this moment. Default: `false`. */
   readonly mayPass?: boolean
+  /** Whether its owner has removed the secret. Default: `false`. */
+  readonly isGone?: boolean
 }
 
 export class FileFault extends CAError {
   readonly mayPass: boolean
+  readonly isGone: boolean
 
-  constructor({ file, reason, remedy, code = 'bad-response', mayPass = false }: FileFaultParts) {
+  constructor({ file, reason, remedy, code = 'bad-response', mayPass = false, isGone = false }: FileFaultParts) {
     super(code, `Cannot use ${file}: ${reason}. ${remedy}.`, { local: true })
     this.mayPass = mayPass
+    this.isGone = isGone
   }
 }
 

@@ -16,8 +16,38 @@ function matches(pattern: string, name: string): boolean {
 }
 
 test('a name is read, and written as it was', () => {
-  for (const text of ['file-cert:/a/cert.pem~/b/key.pem', 'file-root:/a/ca.pem', 'file-root:system'])
+  for (const text of [
+    'file-cert:/a/cert.pem~/b/key.pem',
+    'file-root:/a/ca.pem',
+    'file-root:system',
+    'kubernetes://edge/web',
+    'kubernetes://edge/web-cacert',
+  ])
     assert.equal(formatFileName(nameOf(text)), text)
+})
+
+test('a Secret without a namespace is in the one of the agent, and -cacert at the end means the roots', () => {
+  const [namespace, name] = ['edge', 'web']
+  assert.deepEqual(parseFileName('kubernetes://web', 'edge'), { kind: 'kubernetes-pair', namespace, name })
+  assert.deepEqual(parseFileName('kubernetes://web-cacert', 'edge'), { kind: 'kubernetes-roots', namespace, name })
+  assert.equal(parseFileName('kubernetes://web'), 'names no namespace, and this agent has none for such a name')
+})
+
+test('a pattern of Secrets names one, or all of a namespace', () => {
+  assert.ok(matches('kubernetes://edge/web', 'kubernetes://edge/web'))
+  assert.ok(matches('kubernetes://edge/*', 'kubernetes://edge/web-cacert'))
+  for (const [pattern, name] of [
+    ['kubernetes://edge/web', 'kubernetes://edge/web-cacert'],
+    ['kubernetes://edge/web-cacert', 'kubernetes://edge/web'],
+    ['kubernetes://edge/web', 'kubernetes://other/web'],
+    ['kubernetes://edge/*', 'kubernetes://edge-2/web'],
+    ['kubernetes://edge/*', 'file-root:/edge/web'],
+    ['file-root:/edge/**', 'kubernetes://edge/web'],
+  ] as const)
+    assert.ok(!matches(pattern, name), `${pattern} ${name}`)
+  for (const pattern of ['kubernetes://*', 'kubernetes://*/web', 'kubernetes://edge/web-*', 'kubernetes://web'])
+    assert.equal(typeof parseFilePattern(pattern), 'string', pattern)
+  assert.deepEqual(foldersOf({ kind: 'kubernetes', namespace: 'edge' }), [])
 })
 
 test('a name of another form, and a path with more than one form, are refused with the reason', () => {
@@ -37,6 +67,12 @@ test('a name of another form, and a path with more than one form, are refused wi
     ['file-root:System', 'has a path that is not absolute'],
     ['file-root:/a\0/b', 'has a path with a control character'],
     ['file-root:/a\n', 'has a path with a control character'],
+    ['kubernetes://a/b/c', 'is not kubernetes://NAMESPACE/NAME'],
+    ['kubernetes://edge/', 'has a part that is no name of Kubernetes'],
+    ['kubernetes:///web', 'has a part that is no name of Kubernetes'],
+    ['kubernetes://edge/..', 'has a part that is no name of Kubernetes'],
+    ['kubernetes://edge/web?x', 'has a part that is no name of Kubernetes'],
+    ['kubernetes://edge/Web', 'has a part that is no name of Kubernetes'],
     ['file-root:/a/*', 'has * where only /* or /** at the end of a folder can be'],
   ] as const)
     assert.equal(parseFileName(text), reason, text)

@@ -1,6 +1,14 @@
-/** Names of secrets in files as Istio writes them, `file-cert:CHAIN~KEY` and `file-root:FILE`, and patterns of such names. */
+/** Names of secrets that others write, as Istio has them: `file-cert:CHAIN~KEY`, `file-root:FILE`, `kubernetes://…`; and patterns of such names. */
 import { dirname } from 'node:path'
 import type { FileSecretName } from '../secrets/watch.ts'
+import {
+  formatKubernetesName,
+  KUBERNETES_SCHEME,
+  type KubernetesPattern,
+  matchesKubernetesPattern,
+  parseKubernetesName,
+  parseKubernetesPattern,
+} from './kubernetes-name.ts'
 
 const PAIR = 'file-cert:'
 const ROOTS = 'file-root:'
@@ -8,9 +16,12 @@ const SEPARATOR = '~'
 /** Stands for a path: the roots of the operating system. */
 export const SYSTEM_ROOTS = 'system'
 
-/** Which names a caller is allowed. Both files of a pair have to match. */
-export interface FilePattern {
-  readonly kind: FileSecretName['kind']
+/** Which names a caller is allowed. */
+export type FilePattern = PathsPattern | KubernetesPattern
+
+/** Both files of a pair have to match. */
+interface PathsPattern {
+  readonly kind: 'file-pair' | 'file-roots'
   readonly chain: PathPattern
   /** The path of the key; the same as `chain` where one pattern is given. */
   readonly key: PathPattern
@@ -22,13 +33,17 @@ interface PathPattern {
   readonly below: 'nothing' | 'files' | 'everything'
 }
 
-/** Whether `text` is meant as the name of files, right or wrong. */
+/** Whether `text` is meant as the name of a secret that others write, right or wrong. */
 export function isFileName(text: string): boolean {
-  return text.startsWith(PAIR) || text.startsWith(ROOTS)
+  return text.startsWith(PAIR) || text.startsWith(ROOTS) || text.startsWith(KUBERNETES_SCHEME)
 }
 
-/** Reads a name; a text is the reason why it is not one, after "it …". */
-export function parseFileName(text: string): FileSecretName | string {
+/**
+ * Reads a name; a text is the reason why it is not one, after "it …". `namespace`: where `kubernetes://NAME` is. Default: it
+ * is refused.
+ */
+export function parseFileName(text: string, namespace?: string): FileSecretName | string {
+  if (text.startsWith(KUBERNETES_SCHEME)) return parseKubernetesName(text, namespace)
   if (text.startsWith(ROOTS)) {
     const file = text.slice(ROOTS.length)
     return (file === SYSTEM_ROOTS ? undefined : pathProblem(file)) ?? { kind: 'file-roots', file }
@@ -39,18 +54,23 @@ export function parseFileName(text: string): FileSecretName | string {
 }
 
 export function formatFileName(name: FileSecretName): string {
-  return name.kind === 'file-pair' ? `${PAIR}${name.chain}${SEPARATOR}${name.key}` : `${ROOTS}${name.file}`
+  if (name.kind === 'file-pair') return `${PAIR}${name.chain}${SEPARATOR}${name.key}`
+  return name.kind === 'file-roots' ? `${ROOTS}${name.file}` : formatKubernetesName(name)
 }
 
 /** The paths of a name, without that of the system's roots. */
 export function pathsOf(name: FileSecretName): readonly string[] {
   if (name.kind === 'file-pair') return [name.chain, name.key]
-  return name.file === SYSTEM_ROOTS ? [] : [name.file]
+  return name.kind === 'file-roots' && name.file !== SYSTEM_ROOTS ? [name.file] : []
 }
 
-/** Reads a pattern: a name, or one with a folder and `/*` (the files in it) or `/**` (all below). As {@link parseFileName}. */
+/**
+ * Reads a pattern: a name, or one with a folder and `/*` (the files in it, the Secrets of a namespace) or `/**` (all below).
+ * As {@link parseFileName}.
+ */
 export function parseFilePattern(text: string): FilePattern | string {
-  if (!isFileName(text)) return 'starts with neither "file-cert:" nor "file-root:"'
+  if (!isFileName(text)) return 'starts with none of "file-cert:", "file-root:", "kubernetes://"'
+  if (text.startsWith(KUBERNETES_SCHEME)) return parseKubernetesPattern(text)
   const isPair = text.startsWith(PAIR)
   const paths = text.slice(isPair ? PAIR.length : ROOTS.length).split(SEPARATOR)
   const [chain = '', key = chain] = paths
@@ -64,13 +84,16 @@ export function parseFilePattern(text: string): FilePattern | string {
 
 /** Whether `name` is one of those that `pattern` stands for. */
 export function matchesFilePattern(pattern: FilePattern, name: FileSecretName): boolean {
+  if (name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots')
+    return pattern.kind === 'kubernetes' && matchesKubernetesPattern(pattern, name)
   if (name.kind === 'file-roots') return pattern.kind === name.kind && matchesPath(pattern.chain, name.file)
   return pattern.kind === name.kind && matchesPath(pattern.chain, name.chain) && matchesPath(pattern.key, name.key)
 }
 
 /** The folders in which the files of a pattern are. */
-export function foldersOf({ chain, key }: FilePattern): readonly string[] {
-  return [chain, key].map(({ path, below }) => (below === 'nothing' ? dirname(path) : path))
+export function foldersOf(pattern: FilePattern): readonly string[] {
+  if (pattern.kind === 'kubernetes') return []
+  return [pattern.chain, pattern.key].map(({ path, below }) => (below === 'nothing' ? dirname(path) : path))
 }
 
 const BELOW = { '/*': 'files', '/**': 'everything' } as const

@@ -1,7 +1,7 @@
-/** One secret in files: read again when they change, and served as it was while they are not whole. */
+/** One secret that others write: read again when it changes, and served as it was while it is not whole. */
+import { CAError } from '../contract/ca-client.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
-import { stampsOf } from '../files/file-stamp.ts'
-import type { LookReason, WatchedFiles } from '../files/watched-files.ts'
+import type { LookReason } from '../files/watched-files.ts'
 import type { SecretItem } from '../secrets/secret-item.ts'
 import type { Listener } from '../secrets/subscribers.ts'
 import type { Clock } from '../time/clock.ts'
@@ -9,8 +9,6 @@ import { after } from '../time/deadline.ts'
 import type { Semaphore } from '../time/semaphore.ts'
 import { FileFault, readFault } from './file-fault.ts'
 
-/** How long files that are not whole count as being written, milliseconds. */
-const WAIT_MS = 10_000
 const FIRST_PAUSE_MS = 50
 /** A file that is written in place is read once it is left alone for so long: its first half can look whole. */
 const QUIET_MS = 100
@@ -26,15 +24,26 @@ export interface LoadedSecret {
   readonly skipped: number
 }
 
+/** Where a secret is that others write. */
+export interface SecretPlace {
+  /** As messages name it. */
+  readonly label: string
+  /** How long a secret that is not whole counts as being written, milliseconds. */
+  readonly waitMs: number
+  /** Calls `look` when the secret may have changed; never inside this call. */
+  watch(look: (reason: LookReason) => void): Disposable
+  /** What can be seen of its versions without reading it: of each file its device, inode, and more. */
+  stamp(): string
+  /** Reads it as it is now. Rejects with a {@link FileFault} where the content is to blame. */
+  load(): Promise<LoadedSecret>
+}
+
 export interface FileSecretParts {
-  readonly files: readonly string[]
+  readonly place: SecretPlace
   readonly clock: Clock
-  readonly watched: WatchedFiles
   readonly reads: Semaphore
   /** Whether a certificate that has ended is withdrawn. */
   readonly withholdsExpired: boolean
-  /** Reads the files as they are now. Rejects with a {@link FileFault}. */
-  load(): Promise<LoadedSecret>
   report(event: SecretEvent): void
 }
 
@@ -72,7 +81,7 @@ export class FileSecret implements Disposable {
 
   constructor(parts: FileSecretParts) {
     this.#parts = parts
-    this.#watch = parts.watched.add(parts.files, reason => this.#look(reason))
+    this.#watch = parts.place.watch(reason => this.#look(reason))
     void this.#read()
   }
 
@@ -112,7 +121,7 @@ export class FileSecret implements Disposable {
 
   #look(reason: LookReason): void {
     // A fault can have its cause in a folder, which the stamps do not show.
-    const isUnchanged = reason === 'poll' && !this.#fault && this.#readStamp === stampsOf(this.#parts.files)
+    const isUnchanged = reason === 'poll' && !this.#fault && this.#readStamp === this.#parts.place.stamp()
     if (!isUnchanged) void this.#read()
   }
 
@@ -131,17 +140,16 @@ export class FileSecret implements Disposable {
   }
 
   async #readOnce(): Promise<void> {
-    const { files, load } = this.#parts
+    const { place } = this.#parts
     if (this.#isDisposed) return
-    const stamp = stampsOf(files)
+    const stamp = place.stamp()
     const isQuiet = stamp === this.#readStamp
     this.#readStamp = stamp
     let loaded: LoadedSecret
     try {
-      loaded = await load()
+      loaded = await place.load()
     } catch (error) {
-      if (!this.#isDisposed)
-        this.#onFault(error instanceof FileFault ? error : readFault(files.join(', '), error, false))
+      if (!this.#isDisposed) this.#onFault(error instanceof CAError ? error : readFault(place.label, error, false))
       return
     }
     if (this.#isDisposed) wipe(loaded)
@@ -152,7 +160,7 @@ export class FileSecret implements Disposable {
   }
 
   #isBeingWritten(stamp: string, isQuiet: boolean): boolean {
-    if (stamp !== stampsOf(this.#parts.files)) return true
+    if (stamp !== this.#parts.place.stamp()) return true
     return !isQuiet && stamp !== this.#servedStamp && isInPlace(stamp, this.#servedStamp)
   }
 
@@ -200,17 +208,18 @@ export class FileSecret implements Disposable {
     const { clock, report, withholdsExpired } = this.#parts
     return clock.at(notAfter - LAST_FIFTH * (notAfter - notBefore), () => {
       report({ kind: 'ending', notAfter })
-      if (withholdsExpired) this.#dateTimer = clock.at(notAfter, () => this.#withdraw())
+      if (withholdsExpired) this.#dateTimer = clock.at(notAfter, () => this.#withdraw('expired'))
     })
   }
 
-  #withdraw(): void {
-    const expired = this.#served
+  #withdraw(reason: 'expired' | 'deleted'): void {
+    const withdrawn = this.#served
     this.#served = undefined
     this.#servedStamp = ''
-    this.#parts.report({ kind: 'withdrawn', reason: 'expired' })
+    this.#dateTimer?.[Symbol.dispose]()
+    this.#parts.report({ kind: 'withdrawn', reason })
     this.#notify()
-    wipe(expired)
+    wipe(withdrawn)
   }
 
   #notify(): void {
@@ -218,9 +227,11 @@ export class FileSecret implements Disposable {
     for (const listener of this.#listeners) listener(current)
   }
 
-  #onFault(fault: FileFault): void {
+  #onFault(fault: CAError): void {
     const left = this.#waitLeft()
-    if (fault.mayPass && left > 0) {
+    const { mayPass, isGone } = fault instanceof FileFault ? fault : { mayPass: false, isGone: false }
+    if (isGone && this.#served) this.#withdraw('deleted')
+    if (mayPass && left > 0) {
       this.#retryAfter(Math.min(this.#pauseMs, left))
       this.#pauseMs *= 2
       return
@@ -234,7 +245,8 @@ export class FileSecret implements Disposable {
   #waitLeft(): number {
     const now = this.#parts.clock.now()
     this.#unsettledSince ??= now
-    return Math.min(this.#unsettledSince + WAIT_MS - now, WAIT_MS)
+    const { waitMs } = this.#parts.place
+    return Math.min(this.#unsettledSince + waitMs - now, waitMs)
   }
 
   #retryAfter(ms: number): void {

@@ -1,8 +1,9 @@
-/** The secrets that streams ask for by the names of files: each is read once, however many streams have it. */
+/** The secrets that others write, in files and in Kubernetes: each is read once, however many streams have it. */
 import type { KeyVault } from '../contract/key-vault.ts'
 import { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import { readSmallFile } from '../files/changing-file.ts'
+import { stampsOf } from '../files/file-stamp.ts'
 import { WatchedFiles } from '../files/watched-files.ts'
 import { CertificateSecret, type SecretItem, TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { Listener } from '../secrets/subscribers.ts'
@@ -11,15 +12,21 @@ import type { Clock } from '../time/clock.ts'
 import { Semaphore } from '../time/semaphore.ts'
 import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
 import { AllowedFolders } from './allowed-folders.ts'
-import { FileSecret, type FileSecretEntry, type LoadedSecret } from './file-secret.ts'
+import { FileSecret, type FileSecretEntry, type LoadedSecret, type SecretPlace } from './file-secret.ts'
 import { formatFileName, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'
-import { MAX_FILE_BYTES, readKeyPair } from './key-pair.ts'
+import { type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './key-pair.ts'
+import type { KubernetesName } from './kubernetes-name.ts'
+import { type LoadParts, objectPlace, type SecretObjects } from './object-place.ts'
 import { readRootsFile, SYSTEM_ROOT_FILES, systemRootsFile } from './roots-file.ts'
 
-/** How many files are read at once. */
+/** How many files, and how many objects, are read at once. */
 const READS_AT_ONCE = 16
 /** Names that are watched at once, for all callers together: each costs about 20 kB. */
 const MAX_NAMES = 4_000
+
+/** How long files that are not whole count as being written, milliseconds. */
+const FILES_WAIT_MS = 10_000
+const NO_OBJECTS = 'is in Kubernetes, and this agent reads no Secrets there: set kubernetesSecrets.namespaces'
 
 /** The defaults of the options, for who shows them. */
 export const FILE_DEFAULTS = { expired: 'withhold', pollMs: 60_000 } as const
@@ -31,6 +38,8 @@ export interface FileSecretsOptions {
   readonly verifier?: Pick<CertificateVerifier, 'readsRoot'>
   /** The folders in which files may be named, absolute; wherever links lead, files are below one of these. */
   readonly folders: readonly string[]
+  /** The Secrets of Kubernetes that may be named. Default: none. */
+  readonly objects?: SecretObjects
   /** The rule for a certificate that has ended: `withhold` (default) withdraws it, `serve` serves it with a warning. */
   readonly expired?: 'serve' | 'withhold'
   /** How often files are looked at, whatever the watches report, milliseconds. Default: 60,000. */
@@ -49,6 +58,8 @@ export class FileSecrets implements Disposable {
   #folders: AllowedFolders
   readonly #watched: WatchedFiles
   readonly #reads = new Semaphore(READS_AT_ONCE)
+  /** Apart: an API server that does not answer delays no file. */
+  readonly #objectReads = new Semaphore(READS_AT_ONCE)
   readonly #secrets = new Map<string, FileSecret>()
 
   constructor(options: FileSecretsOptions) {
@@ -73,9 +84,16 @@ export class FileSecrets implements Disposable {
     return this.#secrets.has(name)
   }
 
-  /** Why the files cannot be read at this moment, as far as a look at their paths shows. */
+  /** Why a name is none that is served here, whatever is written; after "it …". */
+  refusal(name: FileSecretName): string | undefined {
+    if (!isObject(name) || this.holds(formatFileName(name))) return undefined
+    return this.#options.objects ? this.#options.objects.refusal(name) : NO_OBJECTS
+  }
+
+  /** Why the secret cannot be read at this moment, as far as is known, or a look at its paths shows. */
   problem(name: FileSecretName): string | undefined {
     if (this.current(name)) return undefined
+    if (isObject(name)) return this.#secrets.get(formatFileName(name))?.entry('').fault
     for (const path of pathsOf(name)) {
       const problem = this.#folders.problem(path)
       if (problem !== undefined) return problem
@@ -110,41 +128,54 @@ export class FileSecrets implements Disposable {
 
   #open(text: string, name: FileSecretName): FileSecret {
     const { clock, expired, report } = this.#options
-    const system = name.kind === 'file-roots' && name.file === SYSTEM_ROOTS ? this.#systemRoots() : undefined
     const secret = new FileSecret({
-      files: system === undefined ? pathsOf(name) : [system],
+      place: this.#placeOf(text, name),
       clock,
-      watched: this.#watched,
-      reads: this.#reads,
+      reads: isObject(name) ? this.#objectReads : this.#reads,
       withholdsExpired: expired === 'withhold',
-      load: () => this.#load(text, name, system),
       report: event => report(text, event),
     })
     this.#secrets.set(text, secret)
     return secret
   }
 
+  #placeOf(text: string, name: FileSecretName): SecretPlace {
+    const { objects } = this.#options
+    if (isObject(name)) {
+      if (!objects) throw new TypeError(`Cannot watch ${text}: it ${NO_OBJECTS}`)
+      return objectPlace(name, objects, (parts, read) => this.#load(text, parts, read))
+    }
+    const system = name.kind === 'file-roots' && name.file === SYSTEM_ROOTS ? this.#systemRoots() : undefined
+    const files = system === undefined ? pathsOf(name) : [system]
+    const parts = system === undefined ? name : ({ kind: 'file-roots', file: system } as const)
+    const read = (file: string) =>
+      system === undefined ? this.#folders.read(file) : readSmallFile(file, MAX_FILE_BYTES)
+    return {
+      label: files.join(', '),
+      waitMs: FILES_WAIT_MS,
+      watch: look => this.#watched.add(files, look),
+      stamp: () => stampsOf(files),
+      load: () => this.#load(text, parts, read),
+    }
+  }
+
   #systemRoots(): string | undefined {
     return systemRootsFile(this.#options.systemRoots ?? SYSTEM_ROOT_FILES)
   }
 
-  async #load(text: string, name: FileSecretName, system: string | undefined): Promise<LoadedSecret> {
-    if (name.kind === 'file-pair') return await this.#loadPair(text, name)
+  async #load(text: string, ...[parts, read]: Parameters<LoadParts>): Promise<LoadedSecret> {
+    if (parts.kind === 'file-pair') return await this.#loadPair(text, parts, read)
     const { verifier } = this.#options
-    const { pem, version, skipped } = await readRootsFile(system ?? name.file, {
-      read: file => (system === undefined ? this.#folders.read(file) : readSmallFile(file, MAX_FILE_BYTES)),
+    const { pem, version, skipped } = await readRootsFile(parts.file, {
+      read,
       ...(verifier?.readsRoot && { readsRoot: verifier.readsRoot }),
     })
     return { item: new TrustBundleSecret({ name: text, version, trustedCa: pem }), skipped }
   }
 
-  async #loadPair(text: string, files: Extract<FileSecretName, { kind: 'file-pair' }>): Promise<LoadedSecret> {
+  async #loadPair(text: string, files: KeyPairFiles, read: Parameters<LoadParts>[1]): Promise<LoadedSecret> {
     const { clock, vault, expired } = this.#options
-    const pair = await readKeyPair(files, {
-      ...(expired === 'withhold' && { now: clock.now() }),
-      vault,
-      read: file => this.#folders.read(file),
-    })
+    const pair = await readKeyPair(files, { ...(expired === 'withhold' && { now: clock.now() }), vault, read })
     const { notBefore, notAfter, serialNumber } = pair
     const item = new CertificateSecret({
       name: text,
@@ -157,4 +188,8 @@ export class FileSecrets implements Disposable {
     })
     return { item, life: { notBefore, notAfter }, skipped: 0 }
   }
+}
+
+function isObject(name: FileSecretName): name is KubernetesName {
+  return name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots'
 }

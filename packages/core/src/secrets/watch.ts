@@ -3,7 +3,7 @@
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
 
-/** A name that can be watched: the certificate of an identity, the bundle of a trust domain or of all, or a secret in files. */
+/** A name that can be watched: the certificate of an identity, the bundle of a trust domain or of all, or a secret that others write. */
 export type SecretName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `identity`: as seen by this identity, which may have its own roots. */
@@ -12,11 +12,19 @@ export type SecretName =
   | { readonly kind: 'all-bundles'; readonly identity?: SpiffeId }
   | FileSecretName
 
-/** A secret that others write to files. The paths are absolute. */
+/** A secret that others write, to files or to a Secret of Kubernetes. The paths are absolute. */
 export type FileSecretName =
   | { readonly kind: 'file-pair'; readonly chain: string; readonly key: string }
   /** `file`: or `system`, the roots of the operating system. */
   | { readonly kind: 'file-roots'; readonly file: string }
+  | ({ readonly kind: 'kubernetes-pair' } & KubernetesObject)
+  /** The roots of `name-cacert`, or where there is no such Secret, of `name`. */
+  | ({ readonly kind: 'kubernetes-roots' } & KubernetesObject)
+
+export interface KubernetesObject {
+  readonly namespace: string
+  readonly name: string
+}
 
 /** Disposing it ends the calls of its listener. */
 export interface Watch extends Disposable {

@@ -106,8 +106,12 @@ export class Permission implements SecretView {
   #files(secret: FileSecretName, budget: HoldBudget): Resolution {
     const { files } = this.#context.source
     if (!files) return { kind: 'refused', reason: 'this agent serves no secrets from files' }
-    if (!this.#allowsFiles(secret))
-      return { kind: 'refused', reason: 'this caller is not allowed these files: see allow and callers of this socket' }
+    if (!this.#allowsFiles(secret)) {
+      const what = secret.kind.startsWith('file-') ? 'these files' : 'this Secret'
+      return { kind: 'refused', reason: `this caller is not allowed ${what}: see allow and callers of this socket` }
+    }
+    const refusal = files.refusal(secret)
+    if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
     const name = formatFileName(secret)
     const taken = budget.takeFiles(name, files)
     if (taken !== 'granted') return { kind: 'refused', reason: NO_ROOM_FOR_FILES[taken] }

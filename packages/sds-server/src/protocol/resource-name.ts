@@ -14,7 +14,7 @@ type ResourceName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `spiffe://<trust domain>` */
   | { readonly kind: 'bundle'; readonly trustDomain: string }
-  /** `file-cert:<chain>~<key>`, `file-root:<file>`, `file-root:system` */
+  /** `file-cert:<chain>~<key>`, `file-root:<file>`, `file-root:system`, `kubernetes://[<namespace>/]<name>[-cacert]` */
   | { readonly kind: 'files'; readonly secret: FileSecretName }
   /** Anything else, with the reason. */
   | { readonly kind: 'unknown'; readonly reason: string }
@@ -28,8 +28,10 @@ export interface WellKnownNames {
 
 /** All names that do not mean what their form says. */
 export interface ResourceNames extends WellKnownNames {
-  /** Names that stand for secrets in files: none of them has a meaning by its form. Default: none. */
+  /** Names that stand for secrets that others write: none of them has a meaning by its form. Default: none. */
   readonly files?: ReadonlyMap<string, FileSecretName>
+  /** Where `kubernetes://NAME` is. Default: such a name is refused. */
+  readonly namespace?: string
 }
 
 /** As Istio and SPIRE have them. */
@@ -46,13 +48,13 @@ export function parseResourceName(text: string, names: ResourceNames): ResourceN
     return { kind: 'unknown', reason: 'it is neither a SPIFFE ID nor a trust domain' }
   }
   if (isFileName(text)) {
-    const secret = parseFileName(text)
+    const secret = parseFileName(text, names.namespace)
     return typeof secret === 'string' ? { kind: 'unknown', reason: `it ${secret}` } : { kind: 'files', secret }
   }
   const secret = names.files?.get(text)
   if (secret) return { kind: 'files', secret }
   return {
     kind: 'unknown',
-    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE"`,
+    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE", "kubernetes://NAMESPACE/NAME"`,
   }
 }

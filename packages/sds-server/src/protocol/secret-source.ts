@@ -15,7 +15,7 @@ export interface SecretSource {
   readonly trustDomain: string
   /** Hears what each live stream was sent and how its peer answered. Default: nobody asks. */
   readonly receipts?: Receipts
-  /** The secrets in files, where the agent serves such. */
+  /** The secrets that others write, where the agent serves such. */
   readonly files?: FileSource | undefined
   /** An identity that was added, or a bundle that is held. */
   knows(name: SecretName): boolean
@@ -29,13 +29,15 @@ export interface SecretSource {
   watch(name: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
 
-/** The secrets in files: a name is watched while somebody has it. */
+/** The secrets that others write: a name is watched while somebody has it. */
 interface FileSource {
   /** How many more names can be watched, for all callers together. */
   readonly room: number
   /** Whether a name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean
-  /** Why the files cannot be read now, as far as a quick look shows. */
+  /** Why a name is none that is served, whatever is written; after "it …". */
+  refusal(name: FileSecretName): string | undefined
+  /** Why the secret cannot be read now, as far as a quick look shows. */
   problem(name: FileSecretName): string | undefined
 }
 

@@ -58,7 +58,7 @@ export class SigningRequestApi {
       resourceVersion: from.resourceVersion,
       allowWatchBookmarks: 'true',
     })
-    const body = this.#connection.stream(call, caller, `${PATH}?${query}`)
+    const body = this.#connection.stream(call, caller, { path: `${PATH}?${query}` })
     for await (const { type, object } of readWatchEvents(body)) {
       if (type === 'DELETED') yield { kind: 'deleted' }
       // The content of a bookmark is not needed: whatever ends a watch, the next one begins with a look.

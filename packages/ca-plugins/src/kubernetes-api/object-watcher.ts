@@ -1,20 +1,31 @@
-/** Keeps the table of pods as the API server describes it: lists, then watches, and lists again where a watch cannot continue. */
-import type { WatchEvent } from '@livery/ca-plugins/kubernetes-api'
+/** Keeps a table of objects as the API server describes them: lists, then watches, and lists again where a watch cannot continue. */
 import { after, backoff, CAError, type Clock, sleep } from '@livery/core/plugin'
-import { MAX_PODS, type NodePods } from './node-pods.ts'
-import { type PodPage, type PodsApi, UnusableListError } from './pods-api.ts'
+import { type ObjectPage, type ObjectsApi, UnusableListError } from './objects-api.ts'
+import type { WatchEvent } from './watch-events.ts'
 
-/** How current the list of pods is. */
+/** How current the table is. */
 export type WatchState =
   /** Nothing yet: no list has come. */
   | { readonly kind: 'unknown'; readonly error: string | undefined }
   | { readonly kind: 'watching' }
-  /** The API server does not answer. The pods are those that it described last. */
+  /** The API server does not answer. The objects are those that it described last. */
   | { readonly kind: 'away'; readonly error: string }
 
-interface PodWatcherOptions {
-  readonly api: Pick<PodsApi, 'list' | 'watch'>
-  readonly pods: Pick<NodePods, 'put' | 'delete' | 'read' | 'replace'>
+/** Objects by what is kept of each, a `T`. What the server sent is not checked yet. */
+export interface ObjectTable<T> {
+  /** The most objects that it takes. */
+  readonly maxObjects: number
+  /** What is kept of an object; it need not be usable. */
+  read(object: unknown): T
+  /** Takes the place of all. */
+  replace(objects: readonly T[]): void
+  put(object: unknown): void
+  delete(object: unknown): void
+}
+
+export interface ObjectWatcherOptions<T> {
+  readonly api: Pick<ObjectsApi, 'list' | 'watch'>
+  readonly table: ObjectTable<T>
   readonly clock: Clock
   /** In [0, 1). Default: `Math.random`. */
   readonly random?: () => number
@@ -32,8 +43,8 @@ const RESYNC_MS = 1_800_000
 /** All pods that a node may have, in pages of four. */
 const MAX_PAGES = 1_024
 
-export class PodWatcher implements AsyncDisposable {
-  readonly #options: Required<PodWatcherOptions>
+export class ObjectWatcher<T> implements AsyncDisposable {
+  readonly #options: Required<ObjectWatcherOptions<T>>
   readonly #ending = new AbortController()
   readonly #running: Promise<void>
   #state: WatchState = { kind: 'unknown', error: undefined }
@@ -41,7 +52,7 @@ export class PodWatcher implements AsyncDisposable {
   #failures = 0
 
   /** Starts at once. */
-  constructor(options: PodWatcherOptions) {
+  constructor(options: ObjectWatcherOptions<T>) {
     this.#options = { random: Math.random, ...options }
     this.#running = this.#run()
   }
@@ -88,25 +99,26 @@ export class PodWatcher implements AsyncDisposable {
 
   /** Resolves with the version of the list. */
   async #list(signal: AbortSignal): Promise<string> {
-    const { api, pods } = this.#options
-    const objects: ReturnType<NodePods['read']>[] = []
-    let page: PodPage | undefined
+    const { api, table } = this.#options
+    const { maxObjects } = table
+    const objects: T[] = []
+    let page: ObjectPage | undefined
     for (let count = 0; count < MAX_PAGES; count++) {
       page = await api.list(page?.next, signal)
       // Of each page only this is kept.
-      for (const item of page.items.slice(0, MAX_PODS - objects.length)) objects.push(pods.read(item))
-      if (page.next !== undefined && objects.length < MAX_PODS) continue
-      pods.replace(objects)
+      for (const item of page.items.slice(0, maxObjects - objects.length)) objects.push(table.read(item))
+      if (page.next !== undefined && objects.length < maxObjects) continue
+      table.replace(objects)
       return page.resourceVersion
     }
-    throw new UnusableListError('Cannot list the pods of this node: the list does not end')
+    throw new UnusableListError('Cannot read what the API server lists: the list does not end')
   }
 
   /** Resolves with the version to continue from, `undefined` if there is none any more. Ends at `resyncAt`: a server need never end it. */
   async #watch(from: string, resyncAt: number, signal: AbortSignal): Promise<{ readonly version: string } | undefined> {
     const { api, clock } = this.#options
     const ending = new AbortController()
-    using _resync = clock.at(resyncAt, () => ending.abort(new Error('the pods are due to be listed again')))
+    using _resync = clock.at(resyncAt, () => ending.abort(new Error('a list is due')))
     const fallSilent = () =>
       after(clock, SILENCE_MS, () => ending.abort(new Error('nothing was heard for two minutes')))
     let timer = fallSilent()
@@ -130,9 +142,9 @@ export class PodWatcher implements AsyncDisposable {
 
   /** The version of `event`; `undefined` for an event after which the watch cannot continue. */
   #follow({ type, object }: WatchEvent): string | undefined {
-    const { pods } = this.#options
-    if (type === 'ADDED' || type === 'MODIFIED') pods.put(object)
-    else if (type === 'DELETED') pods.delete(object)
+    const { table } = this.#options
+    if (type === 'ADDED' || type === 'MODIFIED') table.put(object)
+    else if (type === 'DELETED') table.delete(object)
     else if (type !== 'BOOKMARK') return undefined
     const { resourceVersion } = Object(Object(object).metadata)
     return typeof resourceVersion === 'string' && resourceVersion.length <= 256 ? resourceVersion : undefined

@@ -1,0 +1,76 @@
+/** The Secrets of the configured namespaces: which of them may be named, and whether the API server lets them be watched. */
+import { ApiConnection, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
+import type { KubernetesObject, SecretObjects } from '@livery/core'
+import type { Clock, PluginLog } from '@livery/core/plugin'
+import { FollowedSecret } from './followed-secret.ts'
+
+/** Each is a connection to the API server. */
+const MAX_WATCHED = 256
+
+interface ClusterSecretsOptions {
+  readonly namespaces: readonly string[]
+  readonly clock: Clock
+  readonly log: Pick<PluginLog, 'warn' | 'info'>
+  /** Where the pod's service account is mounted, for tests. */
+  readonly root?: string
+}
+
+export class ClusterSecrets implements SecretObjects, AsyncDisposable {
+  readonly #options: ClusterSecretsOptions
+  readonly #connection: ApiConnection
+  readonly #followed = new Set<FollowedSecret>()
+  /** Those whose watch does not work. */
+  readonly #unwatched = new Set<FollowedSecret>()
+
+  /** Throws an `Error` outside of a pod. */
+  constructor(options: ClusterSecretsOptions) {
+    const { clock, root } = options
+    this.#options = options
+    const remedy = 'Remove the section kubernetesSecrets, or run it in a pod'
+    const login = new PodLogin({ remedy, ...(root !== undefined && { root }) })
+    this.#connection = new ApiConnection({ login, clock, credentials: undefined })
+  }
+
+  refusal({ namespace }: KubernetesObject): string | undefined {
+    if (!this.#options.namespaces.includes(namespace))
+      return `is in the namespace ${namespace}, which kubernetesSecrets.namespaces does not name`
+    if (this.#followed.size < MAX_WATCHED) return undefined
+    return `would be one more than ${MAX_WATCHED}, as many Secrets as this agent watches`
+  }
+
+  follow(object: KubernetesObject, onChange: () => void): FollowedSecret {
+    const { namespaces, clock } = this.#options
+    const { namespace, name } = object
+    if (!namespaces.includes(namespace))
+      throw new TypeError(
+        `Cannot follow the Secret ${namespace}/${name}: kubernetesSecrets.namespaces does not name it`,
+      )
+    const followed: FollowedSecret = new FollowedSecret({
+      ...object,
+      clock,
+      connection: this.#connection,
+      onChange,
+      onState: state => this.#onState(followed, state),
+      onEnd: () => {
+        this.#followed.delete(followed)
+        this.#unwatched.delete(followed)
+      },
+    })
+    this.#followed.add(followed)
+    return followed
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(Array.from(this.#followed, each => each[Symbol.asyncDispose]()))
+    await this.#connection[Symbol.asyncDispose]()
+  }
+
+  /** One line for all of them: where one is not watched, the others are not, mostly. */
+  #onState(followed: FollowedSecret, state: WatchState): void {
+    const { log } = this.#options
+    if (state.kind !== 'watching') {
+      if (this.#unwatched.size === 0) log.warn(`a change of a Secret is not seen at present: ${state.error}`)
+      this.#unwatched.add(followed)
+    } else if (this.#unwatched.delete(followed) && this.#unwatched.size === 0) log.info('all Secrets are watched')
+  }
+}

@@ -1,0 +1,129 @@
+/** One Secret at the API server: its metadata are watched, its content is read when they say that it changed. */
+import { type ApiConnection, ObjectsApi, ObjectWatcher, type WatchState } from '@livery/ca-plugins/kubernetes-api'
+import type { FollowedObject, KubernetesObject } from '@livery/core'
+import { CAError, type Clock, withDeadline } from '@livery/core/plugin'
+
+/** A Secret that is written in a loop is read so often. */
+const PACE_MS = 1_000
+const RETRY_MS = 10_000
+const TIMEOUT_MS = 30_000
+
+interface FollowedSecretOptions extends KubernetesObject {
+  readonly connection: ApiConnection
+  readonly clock: Clock
+  readonly onChange: () => void
+  readonly onState: (state: WatchState) => void
+  readonly onEnd: () => void
+}
+
+export class FollowedSecret implements FollowedObject, AsyncDisposable {
+  readonly #options: FollowedSecretOptions
+  readonly #path: string
+  readonly #what: string
+  readonly #watcher: ObjectWatcher<string | undefined>
+  readonly #ending = new AbortController()
+  /** The version that was read last; `undefined` if there was no such Secret, `null` if nothing was read. */
+  #version: string | undefined | null = null
+  #nextCallAt = 0
+  #due: { readonly at: number; readonly timer: Disposable } | undefined
+
+  constructor(options: FollowedSecretOptions) {
+    const { connection, clock, namespace, name, onState } = options
+    this.#options = options
+    this.#path = `/api/v1/namespaces/${namespace}/secrets`
+    this.#what = `the Secret ${namespace}/${name}`
+    this.#watcher = new ObjectWatcher({
+      // RBAC can name a Secret in the rights to list and to watch if this selector does.
+      api: new ObjectsApi({
+        connection,
+        clock,
+        path: this.#path,
+        fieldSelector: `metadata.name=${name}`,
+        resource: 'secrets',
+        what: this.#what,
+        metadataOnly: true,
+      }),
+      table: {
+        maxObjects: 1,
+        read: versionOf,
+        replace: ([version]) => this.#see(version),
+        put: object => this.#see(versionOf(object)),
+        delete: () => this.#see(undefined),
+      },
+      clock,
+      onState,
+    })
+  }
+
+  async read(fields: readonly string[]): Promise<ReadonlyMap<string, Buffer> | undefined> {
+    const { clock } = this.#options
+    this.#nextCallAt = clock.now() + PACE_MS
+    try {
+      const object = await this.#get()
+      this.#version = object && versionOf(object)
+      return object && decode(object, fields)
+    } catch (error) {
+      this.#version = null
+      this.#callAt(clock.now() + RETRY_MS)
+      throw error
+    }
+  }
+
+  [Symbol.dispose](): void {
+    void this[Symbol.asyncDispose]()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ending.abort(new Error('nobody asks for it any more'))
+    this.#due?.timer[Symbol.dispose]()
+    this.#options.onEnd()
+    await this.#watcher[Symbol.asyncDispose]()
+  }
+
+  /** `undefined` if the server says that there is no such Secret. */
+  async #get(): Promise<object | undefined> {
+    const { connection, clock, name } = this.#options
+    const call = { what: `get ${this.#what}`, verb: 'get', resource: 'secrets' } as const
+    const error = () =>
+      new CAError('timeout', `Cannot ${call.what}: no answer within ${TIMEOUT_MS} ms. It is asked again.`)
+    const { status, json } = await withDeadline({ clock, ms: TIMEOUT_MS, error, signal: this.#ending.signal }, signal =>
+      connection.request(call, { signal }, { path: `${this.#path}/${name}`, expected: [404] }),
+    )
+    if (status !== 404) return json
+    // Something on the way answers 404 as well, and nothing was deleted then.
+    if (json['reason'] === 'NotFound') return undefined
+    const reason = 'the answer is 404, and not that of an API server. Look at what is on the way'
+    throw new CAError('bad-response', `Cannot ${call.what}: ${reason}; it is asked again.`)
+  }
+
+  #see(version: string | undefined): void {
+    if (version !== this.#version) this.#callAt(this.#nextCallAt)
+  }
+
+  #callAt(time: number): void {
+    if (this.#ending.signal.aborted || (this.#due && this.#due.at <= time)) return
+    this.#due?.timer[Symbol.dispose]()
+    const { clock, onChange } = this.#options
+    const timer = clock.at(time, () => {
+      this.#due = undefined
+      this.#nextCallAt = clock.now() + PACE_MS
+      onChange()
+    })
+    this.#due = { at: time, timer }
+  }
+}
+
+function versionOf(object: unknown): string | undefined {
+  const { resourceVersion } = Object(Object(object).metadata)
+  return typeof resourceVersion === 'string' ? resourceVersion : undefined
+}
+
+function decode(object: object, fields: readonly string[]): ReadonlyMap<string, Buffer> {
+  const { data } = Object(object)
+  return new Map(
+    fields.flatMap(field => {
+      const value: unknown = Object(data)[field]
+      return typeof value === 'string' && value !== '' ? [[field, Buffer.from(value, 'base64')] as const] : []
+    }),
+  )
+}

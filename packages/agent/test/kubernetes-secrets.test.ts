@@ -1,0 +1,191 @@
+/** Kubernetes Secrets through the agent to a listener of a real Envoy with two servers' names: at a stand-in of the API server, and at a real one. */
+import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
+import { type TestContext, test } from 'node:test'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import { FakeClock, type IssuedPair, PairIssuer } from '@livery/core/testing'
+import { freePort } from '@livery/test-support'
+import { deployed, Envoy, noEnvoy, type Tree, until } from './envoy-bench.ts'
+import { KubeAdmin, noKube } from './kube-admin.ts'
+import { KubeNodes } from './kube-nodes.ts'
+import { startOnNode } from './kubernetes-node.ts'
+import { noMounts } from './launchers.ts'
+import { secretResource } from './pod-api-server.ts'
+import { connect, openStream } from './sds-client.ts'
+
+const ID = 'spiffe://cluster.local/ns/edge/sa/gateway'
+
+type Fields = Readonly<Record<string, string>>
+
+/** Where the Secrets are. */
+interface Cluster {
+  readonly namespace: string
+  put(name: string, fields: Fields): Promise<void>
+  delete(name: string): Promise<void>
+}
+
+function ofTls({ chain, key }: { readonly chain: readonly string[]; readonly key: string }): Fields {
+  return { 'tls.crt': chain.join(''), 'tls.key': key }
+}
+
+/** The serial of the certificate that a server shows, once it has echoed a byte. */
+async function serialOf(port: number, servername: string, own: ConnectionOptions = {}): Promise<string> {
+  const socket = connectTls({ port, host: '127.0.0.1', servername, rejectUnauthorized: false, ...own })
+  try {
+    await once(socket, 'secureConnect')
+    socket.write('.')
+    await once(socket, 'data', { signal: AbortSignal.timeout(2_000) })
+    return socket.getPeerX509Certificate()?.serialNumber ?? ''
+  } finally {
+    socket.destroy()
+  }
+}
+
+function serial({ chain }: IssuedPair): string {
+  return new X509Certificate(chain[0] ?? '').serialNumber
+}
+
+async function standIn(t: TestContext) {
+  const node = await startOnNode(t)
+  const namespace = 'edge'
+  const cluster: Cluster = {
+    namespace,
+    put: async (name, fields) => node.server.put(secretResource(namespace, name, fields)),
+    delete: async name => node.server.delete(secretResource(namespace, name, {})),
+  }
+  return { cluster, node }
+}
+
+/** The agent may read the Secrets that its role names, and no others. */
+async function real(t: TestContext) {
+  const kube = new KubeAdmin()
+  const nodes = await KubeNodes.make(kube)
+  t.after(() => nodes[Symbol.asyncDispose]())
+  const { name: namespace } = nodes
+  await nodes.addAccount('livery')
+  const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`
+  await kube.call('POST', `${rbac}/roles`, {
+    metadata: { name: 'secrets' },
+    rules: [
+      {
+        apiGroups: [''],
+        resources: ['secrets'],
+        resourceNames: ['web', 'shop', 'shop-cacert'],
+        verbs: ['get', 'list', 'watch'],
+      },
+    ],
+  })
+  await kube.call('POST', `${rbac}/rolebindings`, {
+    metadata: { name: 'secrets' },
+    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'secrets' },
+    subjects: [{ kind: 'ServiceAccount', name: 'livery', namespace }],
+  })
+  const path = `/api/v1/namespaces/${namespace}/secrets`
+  const made = new Set<string>()
+  const cluster: Cluster = {
+    namespace,
+    async put(name, fields) {
+      const { data } = secretResource(namespace, name, fields)
+      const body = { metadata: { name }, data }
+      await (made.has(name) ? kube.call('PATCH', `${path}/${name}`, body) : kube.call('POST', path, body))
+      made.add(name)
+    },
+    async delete(name) {
+      await kube.call('DELETE', `${path}/${name}`)
+      made.delete(name)
+    },
+  }
+  const node = await startOnNode(t, { environment: kube.environment })
+  await kube.mountAccount(node.cwd, namespace, 'livery')
+  return { cluster, node }
+}
+
+for (const [where, isMissing, open] of [
+  ['a stand-in of the API server', false, standIn],
+  ['a real API server', noKube, real],
+] as const)
+  test(`an Envoy with two servers' names follows their Secrets at ${where}: rotated, broken, mended, deleted`, {
+    skip: isMissing || noEnvoy || noMounts,
+  }, async t => {
+    const { cluster, node } = await open(t)
+    const { namespace } = cluster
+    const issuer = await PairIssuer.create(new FakeClock(Date.now()))
+    const issue = () => issuer.issue(ID)
+    const [web, shop, client] = [await issue(), await issue(), await issue()]
+    await cluster.put('web', ofTls(web))
+    await cluster.put('shop', { cert: shop.chain.join(''), key: shop.key, cacert: issuer.root })
+    await node.configure({
+      kubernetes: undefined,
+      kubernetesSecrets: { namespaces: [namespace] },
+      sockets: [
+        {
+          path: 'sds.sock',
+          allow: ['spiffe://cluster.local/**', `kubernetes://${namespace}/*`, 'kubernetes://kube-system/*'],
+        },
+      ],
+    })
+    const agent = node.start()
+    await agent.admin()
+    const port = await freePort()
+    const ports = new Map([
+      [9903, await freePort()],
+      [10_443, port],
+    ])
+    const config = JSON.stringify(await deployed('gateway', { socket: node.socket, ports }))
+    const ofNamespace: Tree = JSON.parse(config.replaceAll('kubernetes://edge/', `kubernetes://${namespace}/`))
+    await using envoy = await Envoy.start(node.cwd, 'gateway', ofNamespace)
+    await envoy.live()
+    const own = { cert: client.chain.join(''), key: client.key }
+    const shows = (pair: IssuedPair, host: string) =>
+      until(`${host} has its certificate`, async () => {
+        const shown = await serialOf(port, host, own)
+        return shown === serial(pair) || undefined
+      })
+    await shows(web, 'web.example')
+    await shows(shop, 'shop.example')
+    // Its roots are in force: who has no certificate of theirs is refused.
+    await assert.rejects(serialOf(port, 'shop.example'))
+
+    const rotated = await issue()
+    await cluster.put('web', ofTls(rotated))
+    await shows(rotated, 'web.example')
+
+    const next = await issue()
+    await cluster.put('shop', { cert: next.chain.join(''), key: web.key })
+    await agent.line(
+      /"event":"files-unusable",.*its key is not that of the first certificate in cert of the Secret \S+\/shop\./,
+    )
+    await shows(shop, 'shop.example')
+    await cluster.put('shop', { key: next.key })
+    await cluster.put('shop', { cert: next.chain.join(''), key: next.key, cacert: issuer.root })
+    await shows(next, 'shop.example')
+
+    for (const [name, reason] of [
+      [
+        'kubernetes://kube-system/web',
+        /"event":"refused".*kube-system, which kubernetesSecrets\.namespaces does not name/,
+      ],
+      ['kubernetes://other/web', /"event":"refused".*this caller is not allowed this Secret/],
+    ] as const) {
+      using stream = await openStream(node.socket, [name])
+      assert.deepEqual(stream.secrets, [])
+      await agent.line(reason)
+    }
+    if (where === 'a real API server') {
+      // The role does not name it.
+      using client = connect(node.socket)
+      void client.fetch([`kubernetes://${namespace}/hidden`]).catch(() => {})
+      await agent.line(
+        /"event":"files-unusable".*hidden.*HTTP 403.*Grant the verb get on secrets to this user by a Role/,
+      )
+    }
+
+    await cluster.delete('web')
+    await agent.line(/"event":"withdrawn".*its Secret was deleted/)
+    const printed = agent.stderr
+    for (const { key } of [web, shop, rotated, next]) {
+      const secret = key.split('\n')[1] ?? ''
+      assert.ok(!printed.includes(secret) && !printed.includes(Buffer.from(key).toString('base64').slice(0, 60)))
+    }
+  })
