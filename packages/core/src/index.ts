@@ -19,6 +19,7 @@ export {
 } from './file-secrets/file-secret-name.ts'
 export { FILE_DEFAULTS, FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
 export type { FollowedObject, SecretObjects } from './file-secrets/object-place.ts'
+export type { FollowedToken, PodTokenSource } from './file-secrets/token-place.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
 export { type BundleEntry, SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
@@ -28,9 +29,10 @@ export {
   AllBundlesSecret,
   CertificateSecret,
   type SecretItem,
+  TokenSecret,
   TrustBundleSecret,
 } from './secrets/secret-item.ts'
-export type { FileSecretName, KubernetesObject, SecretName, Watch } from './secrets/watch.ts'
+export type { FileSecretName, KubernetesObject, SecretName, TokenName, Watch } from './secrets/watch.ts'
 export {
   matchesSpiffePattern,
   parseSpiffePattern,
