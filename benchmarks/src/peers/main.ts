@@ -10,6 +10,7 @@ import { tellSkipped, toMarkdown } from './comparison-table.ts'
 import { type Growth, measureGrowth, savePlots } from './growth.ts'
 import { keyRows } from './key-rows.ts'
 import { memoryRows } from './memory-rows.ts'
+import { onDemandRows } from './on-demand-rows.ts'
 import { findPrograms, PROGRAMS, type Programs, whatIsAbsent } from './programs.ts'
 import { pushRows } from './push-rows.ts'
 import { writeTable } from './readme-table.ts'
@@ -18,7 +19,7 @@ import { servingRows } from './serving-rows.ts'
 import { cleanUpOnExit } from './workdir.ts'
 import { openWorkingCopy } from './working-copy.ts'
 
-const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, ...coldStartRows, ...memoryRows]
+const ROWS: readonly Row[] = [...keyRows, ...servingRows, ...pushRows, ...coldStartRows, ...onDemandRows, ...memoryRows]
 const GROWTH: Row<Growth> = {
   name: 'growth',
   needs: ['neutralca', 'sdsload'],

@@ -79,12 +79,18 @@ export async function writeLiveryFiles(
       {
         path: socket,
         allow: [ALL_IDENTITIES],
+        onDemand: true,
         limits: {
           connections: 40_000,
           names: 20_000,
           // A working copy from before this bound has nothing to raise.
           ...(copy === THIS_COPY && {
-            perCaller: { connections: 20_000, requestsPerSecond: 1_000_000, bytes: 2 ** 30 },
+            perCaller: {
+              connections: 20_000,
+              requestsPerSecond: 1_000_000,
+              identitiesPerMinute: 1_000_000,
+              bytes: 2 ** 30,
+            },
           }),
         },
       },

@@ -222,6 +222,7 @@ function addCA(program: DocumentedCommand, action: (options: CAOptions) => Promi
     )
     .option('--audience <audience>', 'audience of these tokens', 'istio-ca')
     .addOption(new Option('--server-name <host...>', 'further DNS names and addresses of its TLS certificate'))
+    .option('--metrics <address>', "host:port for GET /metrics: istiod's counters, by their names (default: none)")
     .withExamples([
       ['livery ca --tokens tokens.yaml --dir ca', 'on loopback'],
       ['livery ca --tokens tokens.yaml --listen 0.0.0.0:15012 --server-name ca.example', 'for other machines'],

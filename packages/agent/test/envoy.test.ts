@@ -44,6 +44,9 @@ for (const delta of [false, true]) {
     assert.equal(first.headers['x-caller'], WEB)
     await run.shown(4)
     await run.stop()
+    const { body: curves } = await get(run.pair.api.adminPort, '/stats?filter=ssl.curves')
+    assert.match(curves, /^listener\..*\.ssl\.curves\.X25519MLKEM768: [1-9]/m)
+    assert.doesNotMatch(curves, /\.X25519: [1-9]/)
   })
 }
 

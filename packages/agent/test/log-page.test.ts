@@ -71,6 +71,7 @@ const EVENTS: { readonly [Kind in EventKind]: EventOf<Kind> } = {
   ending: { kind: 'ending', notAfter: AT },
   asked: { kind: 'asked', by: 'x' },
   refused: { kind: 'refused', by: 'x', reason: 'y' },
+  postponed: { kind: 'postponed', by: 'x', reason: 'y' },
   pushed: { kind: 'pushed', to: 'x', version: 'v' },
   acked: { kind: 'acked', by: 'x', version: 'v' },
   nacked: { kind: 'nacked', by: 'x', version: 'v', detail: 'y' },

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
 import type { Page } from 'playwright-core'
+import { peerNode } from '../../sds-server/test/peer-node.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
@@ -71,7 +72,7 @@ async function rejectingClient(node: RefusingNode): Promise<SdsClient> {
   const client = new SdsClient(join(node.folder, 'bad.sock'))
   const stream = client.sotw()
   stream.send({
-    node: { id: 'sidecar~10.1.2.3~web-7c9d8b7f4-x2x5p.default~default.svc', cluster: 'web' },
+    node: peerNode('sidecar~10.1.2.3~web-7c9d8b7f4-x2x5p.default~default.svc'),
     resourceNames: ['default'],
   })
   stream.nack(await stream.next(), 'the key cannot be loaded', 'default')

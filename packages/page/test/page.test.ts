@@ -6,6 +6,7 @@ import { before, test } from 'node:test'
 import { temporaryFolder } from '@livery/test-support'
 import type { Locator } from 'playwright-core'
 import { LiveryProcess } from '../../agent/test/livery-process.ts'
+import { peerNode } from '../../sds-server/test/peer-node.ts'
 import { SdsClient } from '../../sds-server/test/sds-client.ts'
 import { BrowserPage, noChromium as skip } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
@@ -233,7 +234,7 @@ test('a client that rejects its certificate is listed first, with its node id as
   const { page } = browser
   using client = new SdsClient(join(node.folder, 'bad.sock'))
   const stream = client.sotw()
-  stream.send({ node: { id: 'envoy~<b>bold</b>', cluster: 'web' }, resourceNames: ['default'] })
+  stream.send({ node: peerNode('envoy~<b>bold</b>'), resourceNames: ['default'] })
   stream.nack(await stream.next(), 'the key cannot be loaded', 'default')
   await page.getByRole('heading', { name: '1 client rejects what it was sent' }).waitFor()
   await page.getByRole('tab', { name: 'Streams' }).click()

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, type OutgoingHttpHeaders } from 'node:http2'
 import { connect as connectSocket } from 'node:net'
 import { DiscoveryRequest, DiscoveryResponse } from '../src/gen/envoy/service/discovery/v3/discovery.ts'
+import { peerNode } from './peer-node.ts'
 
 /** One connection. */
 export class RawPeer implements Disposable {
@@ -78,7 +79,7 @@ export class RawStream {
   }
 
   ask(...resourceNames: string[]): void {
-    this.send({ resourceNames, node: { id: 'raw', cluster: '' } })
+    this.send({ resourceNames, node: peerNode('raw') })
   }
 
   ack({ nonce, versionInfo }: DiscoveryResponse, ...resourceNames: string[]): void {

@@ -9,6 +9,7 @@ import {
 } from '../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { HealthCheckRequest, HealthCheckResponse } from '../src/gen/grpc/health/v1/health.ts'
 import { SECRET_TYPE_URL } from '../src/protocol/request-check.ts'
+import { peerNode } from './peer-node.ts'
 import { connectTo, ResponseStream } from './response-stream.ts'
 
 const SERVICE = '/envoy.service.secret.v3.SecretDiscoveryService'
@@ -139,7 +140,7 @@ class DeltaClientStream extends ClientStream<DeltaDiscoveryRequest, DeltaDiscove
 
   send(request: Partial<DeltaDiscoveryRequest>): void {
     this.write({
-      node: { id: 'test-node', cluster: 'test' },
+      node: peerNode('test-node'),
       typeUrl: SECRET_TYPE_URL,
       resourceNamesSubscribe: [],
       resourceNamesUnsubscribe: [],
@@ -158,7 +159,7 @@ class DeltaClientStream extends ClientStream<DeltaDiscoveryRequest, DeltaDiscove
 function sotwRequest(request: Partial<DiscoveryRequest>): DiscoveryRequest {
   return {
     versionInfo: '',
-    node: { id: 'test-node', cluster: 'test' },
+    node: peerNode('test-node'),
     resourceNames: [],
     typeUrl: SECRET_TYPE_URL,
     responseNonce: '',

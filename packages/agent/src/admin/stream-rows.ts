@@ -63,7 +63,8 @@ function nameFacts(names: Iterable<SubscribedName>): Pick<PageStream, 'refused' 
   let looked = 0
   for (const subscribed of names) {
     if (++looked > MAX_NAMES) break
-    if (subscribed.access !== 'granted') refused++
+    if (subscribed.access === 'postponed') pending++
+    else if (subscribed.access !== 'granted') refused++
     else if (isRejected(subscribed)) rejected.push(subscribed.secret ?? subscribed.name)
     else if (isPending(subscribed)) pending++
   }

@@ -30,6 +30,8 @@ export interface PluginParts {
   readonly workloadTokens?: WorkloadTokens | undefined
   /** How often the members of a list are asked for their roots. */
   readonly rootsPollMs?: number
+  /** Hears of the key exchange group of each connection to a CA. */
+  readonly connected?: (group: string) => void
 }
 
 /** The part of a configuration that it takes. */
@@ -75,9 +77,9 @@ class CAClientFactory {
   }
 
   async #context(ca: CASection, at: Location): Promise<CAContext> {
-    const { clock, logger, counters, vault, rootsPollMs } = this.#parts
+    const { clock, logger, counters, vault, rootsPollMs, connected } = this.#parts
     const log = pluginLog(logger, ca.plugin.name)
-    const tls = await connectionOf(ca, log)
+    const tls = await connectionOf(ca, { log, ...(connected && { connected }) })
     const credentials = await credentialsOf(ca, this.#parts, this.#stack)
     const members = ca.members && (await this.#members(ca.members, at))
     return {
@@ -106,13 +108,17 @@ class CAClientFactory {
   }
 }
 
-async function connectionOf({ rootCert, clientCertificate }: CASection, log: PluginLog): Promise<CAContext['tls']> {
-  if (rootCert === undefined && !clientCertificate) return undefined
+async function connectionOf(
+  { plugin, rootCert, clientCertificate, tls }: CASection,
+  parts: { readonly log: PluginLog; readonly connected?: (group: string) => void },
+): Promise<CAContext['tls']> {
+  if (!plugin.needs?.includes('tls')) return undefined
   const { connectionTls } = await import('@livery/ca-plugins/connection')
   return connectionTls({
     ...(rootCert !== undefined && { rootCert }),
     ...(clientCertificate && { clientCertificate }),
-    log,
+    ...tls,
+    ...parts,
   })
 }
 

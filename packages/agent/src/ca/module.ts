@@ -16,6 +16,7 @@ export const ca = {
       vault,
       workloadTokens: pods?.tokens,
       rootsPollMs: config.trust.poll,
+      connected: (group: string) => metrics.connected(group),
     }
     return { ca: await createCAClient({ config, root }, parts, life.parts) }
   },

@@ -14,6 +14,7 @@ import { ApiConnection, PodLogin } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, hideUserinfo, SystemClock, trustDomainProblem } from '@livery/core/plugin'
 import { createLogger, type Logger } from '../observe/logger.ts'
 import { parseHostPort } from '../schema/values.ts'
+import { CAMetrics } from './ca-metrics.ts'
 import { CARootSocket } from './ca-root-socket.ts'
 import { UsageError } from './exit-code.ts'
 import { serveUntilSignal } from './shutdown.ts'
@@ -28,6 +29,7 @@ export interface CAOptions {
   readonly tokenReview?: string
   readonly audience: string
   readonly serverName?: readonly string[]
+  readonly metrics?: string
 }
 
 interface ReviewContext {
@@ -47,11 +49,12 @@ export async function serveCA(options: CAOptions, { json }: GlobalOptions, termi
   )
 }
 
-function checkOptions({ listen, tokens, tokenReview }: CAOptions, trustDomain: string): void {
+function checkOptions({ listen, metrics, tokens, tokenReview }: CAOptions, trustDomain: string): void {
   const problem = trustDomainProblem(trustDomain)
   if (problem !== undefined) throw new UsageError(`trust domain ${JSON.stringify(trustDomain)} ${problem}.`)
-  if (!parseHostPort(listen))
-    throw new UsageError(`--listen ${JSON.stringify(hideUserinfo(listen))} is not an address. Write host:port.`)
+  for (const [option, address] of Object.entries({ listen, metrics }))
+    if (address !== undefined && !parseHostPort(address))
+      throw new UsageError(`--${option} ${JSON.stringify(hideUserinfo(address))} is not an address. Write host:port.`)
   if (tokens === undefined && tokenReview === undefined)
     throw new UsageError('nobody could call this CA: name the callers with --tokens or --token-review.')
 }
@@ -68,6 +71,9 @@ async function startCA(
   const directory = resolve(workingDirectory, options.dir)
   const authority = await CertificateAuthority.open({ clock, trustDomain, directory, warn })
   const authenticators = await authenticatorsOf(options, authority, workingDirectory, { clock, warn, parts })
+  const metrics = new CAMetrics(authority)
+  const metricsAddress = options.metrics === undefined ? undefined : parseHostPort(options.metrics)
+  const listener = metricsAddress && parts.use(await metrics.listen(metricsAddress))
   const server = parts.use(
     await IstioCaServer.start({
       authority,
@@ -75,6 +81,7 @@ async function startCA(
       clock,
       listen: options.listen,
       ...(options.serverName && { serverNames: serverNames(options.serverName) }),
+      observe: event => metrics.count(event),
       warn,
     }),
   )
@@ -85,7 +92,7 @@ async function startCA(
     `This CA ${authority.isNew ? 'has made a new root, and ' : ''}keeps its key in ${directory}: it is for trying things out, not for production.`,
   )
   logger.info(
-    { address: server.address, trustDomain, rootCert },
+    { address: server.address, trustDomain, rootCert, ...(listener && { metrics: listener.address }) },
     `CA of ${trustDomain} on ${server.address}; its root is in ${rootCert}`,
   )
   return parts.move()

@@ -18,6 +18,7 @@ export interface CASection {
   /** A path, PEM, or `system`. */
   readonly rootCert?: string
   readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
+  readonly tls?: { readonly groups?: readonly string[] }
   readonly tokenFile?: string
   /** Present if the plugin needs it. */
   readonly credentials?: {
@@ -180,7 +181,7 @@ export function caSchema({ plugin, credentials, keys, members }: SectionShape): 
   return v.pipe(
     optionsSchema(keys, explain, others),
     v.transform(values => {
-      const { rootCert, clientCertificate, tokenFile, credentials: given, cas, ...rest } = values as CommonValues
+      const { rootCert, clientCertificate, tls, tokenFile, credentials: given, cas, ...rest } = values as CommonValues
       const own = Object.entries(rest).filter(([key]) => key in plugin.options)
       const { source: _, user: __, ...options } = given ?? {}
       return {
@@ -188,6 +189,7 @@ export function caSchema({ plugin, credentials, keys, members }: SectionShape): 
         options: Object.fromEntries(own),
         ...(rootCert !== undefined && { rootCert }),
         ...(clientCertificate !== undefined && { clientCertificate }),
+        ...(tls !== undefined && { tls }),
         ...(tokenFile !== undefined && { tokenFile }),
         ...(credentials && { credentials: { plugin: credentials, options, isGiven: given !== undefined } }),
         ...(cas && { members: cas }),
@@ -204,7 +206,7 @@ const USES_NO = {
 } as const
 
 /** The agent's keys of a section, after the schema has accepted them. */
-interface CommonValues extends Pick<CASection, 'rootCert' | 'clientCertificate' | 'tokenFile'> {
+interface CommonValues extends Pick<CASection, 'rootCert' | 'clientCertificate' | 'tls' | 'tokenFile'> {
   readonly credentials?: Readonly<Record<string, unknown>>
   readonly cas?: readonly CASection[]
 }

@@ -110,6 +110,13 @@ const REFUSALS: Readonly<Record<string, readonly Case[]>> = {
     ['plugin: citadel, address: ca, rootCert: system', '1 ca.address'],
     ['plugin: citadel, address: "ca:15012", rootCert: system, tokenfile: x', '1 ca.tokenfile'],
     ['plugin: citadel, address: "ca:15012", rootCert: system, impersonate: "true"', '1 ca.impersonate'],
+    ...['[X25519MLKEM76]', '["X25519:P-256"]', '[1]'].map(
+      (groups): Case => [
+        `plugin: citadel, address: "ca:15012", rootCert: system, tls: { groups: ${groups} }`,
+        '1 ca.tls.groups[0]',
+      ],
+    ),
+    ['plugin: citadel, address: "ca:15012", rootCert: system, tls: { groups: [] }', '1 ca.tls.groups'],
     [
       'plugin: citadel, address: "ca:15012", rootCert: system, clientCertificate: { certFile: a }',
       '1 ca.clientCertificate.keyFile',

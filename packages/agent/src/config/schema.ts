@@ -95,7 +95,7 @@ const sds = section('connections and calls of all sockets', {
     module: 'takeover',
   }),
   refusedNames: key(
-    'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without',
+    'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without, and from 1.37 on ends handshakes that wait for it',
     oneOf(['omit', 'invalidate']),
     { default: SERVER.refusedNames },
   ),

@@ -63,9 +63,13 @@ const limits = section('bounds of what callers make the agent hold', {
     files: key('names of files that are watched for it', wholeNumber(1, 4_000), {
       default: DEFAULT_LIMITS.perCaller.files,
     }),
-    identitiesPerMinute: key('identities on demand that it may add', wholeNumber(1, 1_000_000), {
-      default: DEFAULT_LIMITS.perCaller.identitiesPerMinute,
-    }),
+    identitiesPerMinute: key(
+      'identities on demand that it may add; one more waits for its turn',
+      wholeNumber(1, 1_000_000),
+      {
+        default: DEFAULT_LIMITS.perCaller.identitiesPerMinute,
+      },
+    ),
   }),
 })
 

@@ -17,6 +17,7 @@ test('a key that the source brought is wiped, with roots to check it against and
       roots,
       publicKeyDer: new Uint8Array(),
       at: clock.now(),
+      groups: new Set(),
     })
     assert.equal(state, roots.length === 0 ? 'ok' : 'wrong')
     assert.deepEqual(privateKey, Buffer.alloc(100))

@@ -67,6 +67,8 @@ interface Answered {
   readonly publicKeyDer: Uint8Array
   /** Milliseconds since the epoch, in the middle of the call. */
   readonly at: number
+  /** The key exchange groups of the connections to the CA. */
+  readonly groups: ReadonlySet<string>
 }
 
 interface Asked extends Answered {
@@ -80,7 +82,10 @@ async function request(
 ): Promise<Asked> {
   const { config } = loaded
   const { logger } = stack.use(await createLogger({ level: 'silent', format: 'json' }))
-  const client = await createCAClient(loaded, { clock, logger, counters: new PluginCounters(new Registry()) }, stack)
+  const groups = new Set<string>()
+  const connected = (group: string): void => void groups.add(group)
+  const parts = { clock, logger, counters: new PluginCounters(new Registry()), connected }
+  const client = await createCAClient(loaded, parts, stack)
   const generator = chooseKeyGenerator(config, () => {})
   const type: KeyType = signableKeyType(config.ca, config.keyType)
   const key = await generator.generate({ type, identity: identity.id })
@@ -96,7 +101,7 @@ async function request(
   const at = (before + clock.now()) / 2
   key.privateKeyPem.fill(0)
   const roots = [...(issued.roots ?? []), ...(await rootsOf(client, signal))]
-  return { config, identity, issued, roots, publicKeyDer: key.publicKeyDer, at }
+  return { config, identity, issued, roots, publicKeyDer: key.publicKeyDer, at, groups }
 }
 
 async function rootsOf(client: CAClient, signal: AbortSignal): Promise<readonly string[]> {
@@ -105,8 +110,9 @@ async function rootsOf(client: CAClient, signal: AbortSignal): Promise<readonly 
 }
 
 /** As the agent checks it, at the time that the CA has: the clock is a finding of its own. Wipes a key that came with it. */
-export function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at }: Answered): Finding {
-  const text = `it was asked for a test certificate for ${identity.id}, and issued it; that was thrown away`
+export function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at, groups }: Answered): Finding {
+  const exchange = groups.size === 0 ? '' : `; key exchange: ${Array.from(groups, describeGroup).join(', ')}`
+  const text = `it was asked for a test certificate for ${identity.id}, and issued it; that was thrown away${exchange}`
   const { privateKey } = issued
   try {
     if (roots.length === 0) return ok('ca', subject, text)
@@ -129,6 +135,10 @@ export function checkAnswer(subject: string, { identity, issued, roots, publicKe
   } finally {
     privateKey?.fill(0)
   }
+}
+
+function describeGroup(group: string): string {
+  return group.includes('MLKEM') ? `${group}, post-quantum` : `${group}, not post-quantum`
 }
 
 function leafOf({ chain: [leaf = ''] }: IssuedCertificate): X509Certificate {

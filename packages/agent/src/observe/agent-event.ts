@@ -7,6 +7,7 @@ export type LedgerEvent =
   | SecretEvent
   | { readonly kind: 'asked'; readonly by: string }
   | { readonly kind: 'refused'; readonly by: string; readonly reason: string }
+  | { readonly kind: 'postponed'; readonly by: string; readonly reason: string }
   | { readonly kind: 'pushed'; readonly to: string; readonly version: string }
   | { readonly kind: 'acked'; readonly by: string; readonly version: string }
   | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }

@@ -13,6 +13,7 @@ export class CaMetrics {
   readonly #inFlight = new Map<string, { readonly reason: string; readonly since: number }>()
   readonly #finished = new Map<string, Finished>()
   readonly #errors: Counter<'code'>
+  readonly #connections: Counter<'group'>
   readonly #withdrawn: Counter<'reason'>
   readonly #preflight: Counter<'served'>
   readonly #duration: Histogram<'result'>
@@ -33,6 +34,12 @@ export class CaMetrics {
       name: 'livery_ca_errors_total',
       help: 'Errors of the CA and rejected answers, by code.',
       labelNames: ['code'],
+      registers,
+    })
+    this.#connections = new Counter({
+      name: 'livery_ca_connections_total',
+      help: 'TLS connections to the CA, by key exchange group: X25519MLKEM768 is a post-quantum one.',
+      labelNames: ['group'],
       registers,
     })
     this.#withdrawn = new Counter({
@@ -59,6 +66,10 @@ export class CaMetrics {
     for (const served of ['true', 'false']) this.#preflight.inc({ served }, 0)
     for (const reason of Object.keys(WITHDRAWN)) this.#withdrawn.inc({ reason }, 0)
     this.#istio = new IstioMetrics(registry)
+  }
+
+  connected(group: string): void {
+    this.#connections.inc({ group })
   }
 
   record(name: string, { time, event }: LedgerEntry): void {

@@ -131,6 +131,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   // Streams: who asks for which name, and gets what.
   asked: sds.debug(({ by }) => `asked for by ${by}`, { same: [] }),
   refused: sds.security.warn(({ by, reason }) => `refused to ${by}: ${reason}`, { same: ['reason'] }),
+  postponed: sds.debug(({ by, reason }) => `postponed for ${by}: ${reason}`, { same: ['reason'] }),
   'refused-unnamed': sds.security.warn(
     () => 'a name was refused: this caller has more refused names than are listed individually',
     { eventName: () => 'refused', fields: peerFields },

@@ -87,7 +87,8 @@ export function toLedgerEvent(report: NamedReport, peer: string): LedgerEvent {
     case 'asked':
       return { kind: 'asked', by: peer }
     case 'refused':
-      return { kind: 'refused', by: peer, reason: report.reason }
+    case 'postponed':
+      return { kind: report.kind, by: peer, reason: report.reason }
     case 'pushed':
       return { kind: 'pushed', to: peer, version: report.version }
     case 'acked':

@@ -34,6 +34,11 @@ export class Metrics implements Disposable {
     this.sds.record(entry.event)
   }
 
+  /** Counts a connection to a CA, by its key exchange group. */
+  connected(group: string): void {
+    this.#ca.connected(group)
+  }
+
   get contentType(): string {
     return this.#registry.contentType
   }

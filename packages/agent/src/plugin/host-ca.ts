@@ -124,9 +124,10 @@ function remoteTls(agent: Agent): () => Promise<TlsMaterial> {
   }
 }
 
-function materialOf({ roots, clientCertificate }: NonNullable<WireTls['material']>): TlsMaterial {
+function materialOf({ roots, clientCertificate, groups }: NonNullable<WireTls['material']>): TlsMaterial {
   return {
     ...(roots && { roots: Buffer.from(roots) }),
+    ...(groups && { groups }),
     ...(clientCertificate && {
       clientCertificate: {
         certificate: Buffer.from(clientCertificate.certificate),

@@ -191,12 +191,13 @@ function tellTls(tls: () => Promise<TlsMaterial>): (known: number) => Promise<Wi
     if (material !== last) version++
     last = material
     if (known === version) return { version }
-    const { roots, clientCertificate: own } = material
+    const { roots, clientCertificate: own, groups } = material
     return {
       version,
       material: {
         ...(roots && { roots: ownBytes(roots) }),
         ...(own && { clientCertificate: { certificate: ownBytes(own.certificate), key: ownBytes(own.key) } }),
+        ...(groups && { groups }),
       },
     }
   }

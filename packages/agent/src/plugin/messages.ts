@@ -94,6 +94,7 @@ export interface WireTls {
   readonly material?: {
     readonly roots?: Uint8Array
     readonly clientCertificate?: { readonly certificate: Uint8Array; readonly key: Uint8Array }
+    readonly groups?: readonly string[]
   }
 }
 

@@ -1,5 +1,9 @@
 /** The keys of the section `ca` that are the agent's, whatever the plugin. */
 import type { PluginNeed, PluginOptions } from '@livery/core/plugin'
+import * as v from 'valibot'
+import { Fault } from './fault.ts'
+import { optionsSchema } from './plugin-schema.ts'
+import { faultMessage, list, text } from './schema-parts.ts'
 import { rootCert } from './values.ts'
 
 export const TLS_KEYS = {
@@ -12,10 +16,43 @@ export const TLS_KEYS = {
       keyFile: { type: 'path', required: true, description: 'the key' },
     },
   },
+  tls: {
+    type: 'object',
+    description: 'how its connections are made',
+    options: {
+      groups: {
+        type: 'list',
+        description:
+          'the key exchange groups that a connection may use, the preferred one first: `[X25519MLKEM768]` for a CA that takes post-quantum ones alone. Without it, those of Node.js, with X25519MLKEM768 first',
+      },
+    },
+  },
 } as const satisfies PluginOptions
 
+/** A group that this Node.js has. */
+const group = text(
+  'name of a group',
+  input => {
+    try {
+      // OpenSSL gives a meaning to other signs in a list of them.
+      if (!/^[\w-]+$/.test(input)) throw new TypeError('not a name')
+      // An import would load it at each start.
+      process.getBuiltinModule('node:tls').createSecureContext({ ecdhCurve: input })
+      return input
+    } catch {
+      return new Fault('is no key exchange group of this Node.js', 'Write names such as X25519MLKEM768, X25519, P-256')
+    }
+  },
+  'Write a name such as X25519MLKEM768',
+)
+
+const groups = v.pipe(
+  list(group),
+  v.minLength(1, faultMessage(new Fault('is empty', 'Write one group or more, or remove the line'))),
+)
+
 /** Forms that replace those of the same keys above. */
-export const TLS_FORMS = { rootCert }
+export const TLS_FORMS = { rootCert, tls: optionsSchema(TLS_KEYS.tls.options, undefined, { groups }) }
 
 export const PLUGIN_KEY = {
   plugin: { type: 'string', required: true, description: 'a built-in name, or a module' },

@@ -18,6 +18,8 @@ export interface ConnectionTlsOptions {
   readonly rootCert?: string
   /** Paths of a PEM chain and its key, used as soon as both are there. */
   readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
+  readonly groups?: readonly string[]
+  readonly connected?: (group: string) => void
   readonly log: Pick<PluginLog, 'warn'>
 }
 
@@ -37,11 +39,14 @@ class MaterialReader {
   readonly #roots: RootSource
   readonly #client: ClientCertificateFiles | undefined
   readonly #log: Pick<PluginLog, 'warn'>
+  /** The part that never changes. */
+  readonly #fixed: Pick<TlsMaterial, 'groups' | 'connected'>
   readonly #warned = new Map<string, string>()
   #current: TlsMaterial | undefined
   #reading: Promise<TlsMaterial> | undefined
 
-  constructor({ rootCert, clientCertificate, log }: ConnectionTlsOptions) {
+  constructor({ rootCert, clientCertificate, groups, connected, log }: ConnectionTlsOptions) {
+    this.#fixed = { ...(groups && { groups }), ...(connected && { connected }) }
     this.#roots = rootSource(rootCert)
     this.#client = clientCertificate && new ClientCertificateFiles(clientCertificate)
     this.#log = log
@@ -60,7 +65,7 @@ class MaterialReader {
     const clientCertificate =
       this.#client && (await this.#keepingOld('clientCertificate', this.#client.read, old?.clientCertificate))
     if (old && old.roots === roots && old.clientCertificate === clientCertificate) return old
-    this.#current = { ...(roots && { roots }), ...(clientCertificate && { clientCertificate }) }
+    this.#current = { ...this.#fixed, ...(roots && { roots }), ...(clientCertificate && { clientCertificate }) }
     return this.#current
   }
 

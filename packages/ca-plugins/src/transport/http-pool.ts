@@ -1,9 +1,11 @@
 /** Keep-alive connections to one HTTP server, all made with the same TLS material. */
 import type { Agent as HttpAgent, IncomingMessage } from 'node:http'
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import { TLSSocket } from 'node:tls'
 import type { TlsMaterial } from '@livery/core/plugin'
 import type { Connection } from './current-connection.ts'
 import { boundInterimAnswers } from './interim-answers.ts'
+import { keyExchangeOf } from './key-exchange.ts'
 
 // An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
 const http = process.getBuiltinModule('node:http')
@@ -35,12 +37,13 @@ export const AGENT_OPTIONS = {
   maxFreeSockets: MAX_CONNECTIONS,
 }
 
-export function tlsAgent({ roots, clientCertificate }: TlsMaterial, options: TlsAgentOptions = {}): HttpsAgent {
+export function tlsAgent({ roots, clientCertificate, groups }: TlsMaterial, options: TlsAgentOptions = {}): HttpsAgent {
   return new HttpsAgent({
     ...AGENT_OPTIONS,
     minVersion: 'TLSv1.2',
     ...options,
     ...(roots && { ca: roots }),
+    ...(groups && { ecdhCurve: groups.join(':') }),
     ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
   })
 }
@@ -51,9 +54,11 @@ export function plainAgent(options: Pick<TlsAgentOptions, 'maxSockets'> = {}): H
 
 export class HttpPool implements Connection {
   readonly #agent: HttpAgent
+  readonly #connected: TlsMaterial['connected']
 
-  constructor(agent: HttpAgent) {
+  constructor(agent: HttpAgent, connected?: TlsMaterial['connected']) {
     this.#agent = agent
+    this.#connected = connected
   }
 
   /** Resolves with the response before its body has come, whatever its status; redirects are not followed. */
@@ -72,6 +77,12 @@ export class HttpPool implements Connection {
       },
       signal,
     })
+    const connected = this.#connected
+    if (connected)
+      request.once('socket', socket => {
+        if (socket instanceof TLSSocket && !request.reusedSocket)
+          socket.once('secureConnect', () => connected(keyExchangeOf(socket)))
+      })
     boundInterimAnswers(request)
       // Stays after the response: later failures surface on the response stream.
       .on('error', reject)

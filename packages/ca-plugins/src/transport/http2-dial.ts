@@ -2,11 +2,18 @@
 import { readFileSync } from 'node:fs'
 import { type ClientHttp2Session, type ClientSessionOptions, connect as connectHttp2 } from 'node:http2'
 import { connect as connectTcp, isIP, type Socket } from 'node:net'
-import { type ConnectionOptions, checkServerIdentity, connect as connectTls, createSecureContext } from 'node:tls'
+import {
+  type ConnectionOptions,
+  checkServerIdentity,
+  connect as connectTls,
+  createSecureContext,
+  TLSSocket,
+} from 'node:tls'
 import { after, type Clock } from '@livery/core/plugin'
 import { DIAL_MS, limitConnecting } from './connect-limit.ts'
 import type { ChannelTarget } from './grpc-channel.ts'
 import { openTunnel, proxyFor } from './http-proxy.ts'
+import { keyExchangeOf } from './key-exchange.ts'
 
 const SESSION_OPTIONS: ClientSessionOptions = {
   settings: { enablePush: false },
@@ -42,7 +49,9 @@ export function dialer(target: ChannelTarget, clock: Clock, environment: NodeJS.
         await openTunnel(socket.on('error', ignore), proxy, target)
         if (tls) socket = connectTls({ ...tls, socket })
       }
-      return await openSession(socket, plaintext)
+      const session = await openSession(socket, plaintext)
+      if (socket instanceof TLSSocket) target.material.connected?.(keyExchangeOf(socket))
+      return session
     } catch (error) {
       socket.destroy()
       throw error
@@ -57,11 +66,12 @@ function tlsOptions(
   { host, serverName, sentName = host, material }: ChannelTarget,
   { GRPC_SSL_CIPHER_SUITES: ciphers, GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: rootsFile }: NodeJS.ProcessEnv,
 ): ConnectionOptions {
-  const { clientCertificate, roots = rootsFile ? readFileSync(rootsFile) : undefined } = material
+  const { clientCertificate, groups, roots = rootsFile ? readFileSync(rootsFile) : undefined } = material
   return {
     secureContext: createSecureContext({
       ...(roots && { ca: roots }),
       ...(ciphers && { ciphers }),
+      ...(groups && { ecdhCurve: groups.join(':') }),
       ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
     }),
     // TLS has no addresses for names, and Node 26 throws: then none is sent.

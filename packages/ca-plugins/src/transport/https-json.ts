@@ -46,16 +46,19 @@ export class HttpsJson implements AsyncDisposable {
   readonly #options: Required<HttpsJsonOptions>
   readonly #pool: CurrentConnection<HttpPool>
   readonly #outage: Outage
+  /** Of the newest connection; else the roots are those of Node.js. */
+  #hasRoots = false
 
   constructor(options: HttpsJsonOptions) {
     const { address, tls, maxBytes = 1_048_576, unverified = false } = options
     this.#options = { ...options, address: withSlash(address), maxBytes, unverified }
     this.#outage = new Outage(options.clock)
     const isTls = new URL(address).protocol === 'https:'
-    this.#pool = new CurrentConnection(
-      (isTls ? tls : undefined) ?? systemRoots,
-      material => new HttpPool(isTls ? tlsAgent(material, { rejectUnauthorized: !unverified }) : plainAgent()),
-    )
+    this.#pool = new CurrentConnection((isTls ? tls : undefined) ?? systemRoots, material => {
+      if (!isTls) return new HttpPool(plainAgent())
+      this.#hasRoots = material.roots !== undefined
+      return new HttpPool(tlsAgent(material, { rejectUnauthorized: !unverified }), material.connected)
+    })
   }
 
   /**
@@ -101,7 +104,7 @@ export class HttpsJson implements AsyncDisposable {
   #connectionError(error: unknown, action: string): CAError {
     const reason = scrub(reasonOf(error), [])
     const remedy =
-      certificateRemedy(reason, this.#options.tls ? 'rootCert' : 'the roots of this machine', 'the host in address') ??
+      certificateRemedy(reason, this.#hasRoots ? 'rootCert' : 'the roots of this machine', 'the host in address') ??
       'Check the address and the network; it is asked again'
     return caError('unavailable', { action, reason, remedy })
   }

@@ -38,7 +38,7 @@ export interface CACapabilities {
 
 /** Parts that the agent sets up from its own keys, and hands over in the context, to plugins that use them. */
 export type PluginNeed =
-  /** `rootCert`, `clientCertificate`: {@link CAContext.tls}. */
+  /** `rootCert`, `clientCertificate`, `tls`: {@link CAContext.tls}. */
   | 'tls'
   /** `tokenFile`, `credentials`: {@link CAContext.credentials}. */
   | 'credentials'
@@ -68,11 +68,15 @@ export interface ClientCertificate {
   readonly key: Buffer
 }
 
-/** The files of a TLS connection to the CA, as they are now. */
+/** What a TLS connection to the CA is made with: its files, as they are now. */
 export interface TlsMaterial {
   /** PEM; absent: those that come with Node.js. */
   readonly roots?: Buffer
   readonly clientCertificate?: ClientCertificate
+  /** Key exchange groups, the preferred one first; absent: those of Node.js. */
+  readonly groups?: readonly string[]
+  /** Hears of the group of each connection. Absent in a separate process. */
+  readonly connected?: (group: string) => void
 }
 
 /** One of the CAs that a plugin stands in front of. */

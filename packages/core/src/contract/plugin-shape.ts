@@ -8,7 +8,7 @@ export type PluginKind = 'ca' | 'credentials'
 
 /** Keys that the agent has under the section of a plugin of each kind: no option can have such a name. */
 export const AGENT_OPTION_NAMES: Readonly<Record<PluginKind, readonly string[]>> = {
-  ca: ['plugin', 'user', 'rootCert', 'clientCertificate', 'tokenFile', 'credentials', 'cas'],
+  ca: ['plugin', 'user', 'rootCert', 'clientCertificate', 'tls', 'tokenFile', 'credentials', 'cas'],
   credentials: ['source', 'user'],
 }
 

@@ -30,6 +30,19 @@ const KINDS = {
   'pod-token': 'this token',
 } as const
 
+const NO_IDENTITY = {
+  'too-many': {
+    kind: 'unknown',
+    reason: 'too many identities are held for this caller: see limits.perCaller.identities',
+  },
+  // A peer that hears of a removal drops the certificate that it has from before a restart of the agent.
+  'too-fast': {
+    kind: 'postponed',
+    reason:
+      'this caller asks for new identities faster than limits.perCaller.identitiesPerMinute: this one waits for its turn',
+  },
+} as const
+
 /** The common part of all permissions on one socket. */
 export interface GrantContext {
   readonly source: SecretSource
@@ -88,7 +101,7 @@ export class Permission implements SecretView {
     const known = [...this.#named()].filter(isKnown)
     if (known.length > 0) return known
     const [only, ...others] = this.#firstAllowed()
-    return only && others.length === 0 && (onDemand || isKnown(only)) ? [only] : []
+    return only && others.length === 0 && !this.#isOpen() && (onDemand || isKnown(only)) ? [only] : []
   }
 
   mayHave(secret: SecretName): boolean {
@@ -146,11 +159,8 @@ export class Permission implements SecretView {
         }
       }
       const isHeld = (each: SpiffeId) => source.knows({ kind: 'identity', identity: each })
-      if (!budget.takeIdentity(identity, isHeld)) {
-        const reason =
-          'too many identities were issued for this caller: see limits.perCaller.identities and .identitiesPerMinute'
-        return { kind: 'unknown', secret, reason }
-      }
+      const taken = budget.takeIdentity(identity, isHeld)
+      if (taken !== 'granted') return { ...NO_IDENTITY[taken], secret }
     }
     return { kind: 'granted', secret }
   }
@@ -188,6 +198,11 @@ export class Permission implements SecretView {
     return this.#layers.some(({ identities }) => identities.every(pattern => pattern.kind === 'literal'))
   }
 
+  /** Patterns on demand also allow identities that nobody has asked for yet: the one that is held is not the only one. */
+  #isOpen(): boolean {
+    return this.#context.onDemand && !this.#isNamed()
+  }
+
   /** The identities that the caller is allowed, as far as needed to see whether it is exactly one. */
   #firstAllowed(): ReadonlySet<SpiffeId> {
     const allowed = this.#named()
@@ -203,8 +218,9 @@ export class Permission implements SecretView {
     if (this.#caller) return this.#callersIdentity(this.#caller, budget)
     const allowed = this.#firstAllowed()
     const [only] = allowed
-    if (only && allowed.size === 1) return this.#identity(only, budget)
-    const reason = only ? 'more than one identity' : 'no identity'
+    const isOpen = this.#isOpen()
+    if (only && allowed.size === 1 && !isOpen) return this.#identity(only, budget)
+    const reason = only || isOpen ? 'more than one identity' : 'no identity'
     return {
       kind: 'refused',
       reason: `"${names.default}" has no single meaning here, because this caller is allowed ${reason}: ask by SPIFFE ID, or give the workload its own socket`,

@@ -97,6 +97,16 @@ test('default is the only allowed identity, and refused where there is none or a
   }
 })
 
+test('on demand, default is the only identity that the rules name, never the only one that is held', async () => {
+  const web = await MemorySource.create(WEB)
+  const resolved = (allow: readonly string[]) => {
+    const permission = new AccessPolicy({ allow, onDemand: true }, web, names).admit(undefined)
+    return [permission?.resolve('default', testBudget()).kind, permission?.ownIdentities()]
+  }
+  assert.deepEqual(resolved([WEB]), ['granted', [WEB]])
+  assert.deepEqual(resolved(['spiffe://cluster.local/ns/default/sa/*']), ['refused', []])
+})
+
 test('the socket of one identity gives no other, though it is named', () => {
   const permission = permissionOf({ identity: WEB })
   assert.equal(permission.resolve(WEB, testBudget()).kind, 'granted')

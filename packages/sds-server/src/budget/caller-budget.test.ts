@@ -138,6 +138,29 @@ test('identities on demand come at the rate of their caller, without being asked
   assert.ok(added.length >= 68 && added.length <= 71, `${added.length} after 10 s`)
 })
 
+test('an identity that waits for its turn is not answered as removed, in either form: its peer may have a certificate', async () => {
+  const limits = { perCaller: { identitiesPerMinute: 1 } }
+  const source = await MemorySource.create(WEB)
+  await using running = await startServer({ onDemand: true, limits }, { source, refusedNames: 'invalidate' })
+  const client = running.connect()
+  const [first, second, third] = ['a', 'b', 'c'].map(name => `spiffe://cluster.local/ns/default/sa/${name}` as const)
+  assert.ok(first && second && third)
+  const [delta, sotw] = [client.delta(), client.sotw()]
+  delta.send({ resourceNamesSubscribe: [first, second], initialResourceVersions: { [second]: 'held' } })
+  await client.settled()
+  sotw.ask(third)
+  await client.settled()
+  assert.deepEqual([delta.queued, sotw.queued], [0, 0])
+  assert.deepEqual(
+    running.streams().flatMap(({ subscribed }) => subscribed.map(({ access }) => access)),
+    ['granted', 'postponed', 'postponed'],
+  )
+  await source.clock.advance(120_000)
+  for (const identity of [second, third]) await source.issue(identity)
+  assert.deepEqual(namesOf(await delta.next()), [second])
+  assert.deepEqual(namesOf(await sotw.next()), [third])
+})
+
 test('one caller has its share of the identities on demand, and gets others when those are held no more', async () => {
   const source = await MemorySource.create(WEB)
   await using running = await startServer({ onDemand: true, limits: { perCaller: { identities: 2 } } }, { source })

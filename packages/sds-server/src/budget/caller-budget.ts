@@ -208,20 +208,20 @@ export class CallerBudget {
    * Counts an identity that is issued on demand. One that finds no room is asked for again when its socket
    * reviews its names, once the rate allows more.
    */
-  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean {
+  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast' {
     const { account, limits } = this
     const { identities } = account
     if (identities.size >= limits.identities) {
       for (const each of identities) if (!isHeld(each)) identities.delete(each)
     }
     const burst = limits.identitiesPerMinute
-    const now = this.#clock.now()
-    if (identities.size >= limits.identities || !account.newIdentities.take(now, { perSecond: burst / 60, burst })) {
+    const isFull = identities.size >= limits.identities
+    if (isFull || !account.newIdentities.take(this.#clock.now(), { perSecond: burst / 60, burst })) {
       this.#onIdentityRefused()
-      return false
+      return isFull ? 'too-many' : 'too-fast'
     }
     identities.add(identity)
-    return true
+    return 'granted'
   }
 
   /** Counts a name of files that is watched. Of the room of the process a caller gets as much as it leaves free (`SharedLimit`). */

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { temporaryFolder } from '@livery/test-support'
 import { Attacked } from '../../test/attacked-process.ts'
+import { peerNode } from '../../test/peer-node.ts'
 import { literalHeaders, rawFrame } from '../../test/raw-http2.ts'
 import { RawPeer, requestFrame } from '../../test/raw-peer.ts'
 import { NEVER_ISSUED, WEB } from '../../test/running-server.ts'
@@ -58,7 +59,7 @@ function call({ session }: RawPeer, path: string, headers: Record<string, string
 const WORKLOAD = '/SpiffeWorkloadAPI/FetchX509SVID'
 const WORKLOAD_HEADER = { 'workload.spiffe.io': 'true' }
 
-const node = { id: 'n', cluster: '' }
+const node = peerNode('n')
 /** 240 kB of names that nobody is allowed. */
 function refusedNames(stream: number, count = 120, length = 2_000): string[] {
   return Array.from({ length: count }, (_, index) => `${stream}-${index}-`.padEnd(length, 'x'))
@@ -66,7 +67,7 @@ function refusedNames(stream: number, count = 120, length = 2_000): string[] {
 
 /** Made once: what the attacks cost their own process is not measured. */
 const REFUSED = requestFrame({ node, resourceNames: refusedNames(0) })
-const LONG_NODE = requestFrame({ node: { id: 'n'.repeat(250_000), cluster: '' }, resourceNames: [WEB] })
+const LONG_NODE = requestFrame({ node: peerNode('n'.repeat(250_000)), resourceNames: [WEB] })
 const LONG_VERSION = requestFrame({ node, versionInfo: 'v'.repeat(250_000), resourceNames: [NEVER_ISSUED] })
 /** HealthCheckRequest.service is field 1, as version_info is. */
 const LONG_SERVICE = requestFrame({ versionInfo: 's'.repeat(250_000) })

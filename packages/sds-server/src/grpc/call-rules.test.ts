@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import type { ClientHttp2Stream, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'
 import { after, before, test } from 'node:test'
 import { deflateSync, gzipSync } from 'node:zlib'
+import { peerNode } from '../../test/peer-node.ts'
 import { RawPeer, requestFrame } from '../../test/raw-peer.ts'
 import { type RunningServer, startServer, WEB } from '../../test/running-server.ts'
 
@@ -21,7 +22,7 @@ const RESOURCE_EXHAUSTED = 8
 const UNIMPLEMENTED = 12
 const MAX_BYTES = 4_096
 
-const ASK = requestFrame({ resourceNames: [WEB], node: { id: 'raw', cluster: '' } })
+const ASK = requestFrame({ resourceNames: [WEB], node: peerNode('raw') })
 const EMPTY = frame(Buffer.alloc(0))
 const SECURITY = { 'workload.spiffe.io': 'true' }
 

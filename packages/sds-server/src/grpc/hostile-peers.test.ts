@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { privateKeyOf } from '@livery/core/testing'
+import { peerNode } from '../../test/peer-node.ts'
 import { RawPeer } from '../../test/raw-peer.ts'
 import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, type SotwClientStream } from '../../test/sds-client.ts'
@@ -121,7 +122,7 @@ test('unknown fields, however many, are skipped', async () => {
   const stream = running.connect().raw()
   const request = DiscoveryRequest.encode({
     versionInfo: '',
-    node: { id: 'n', cluster: '' },
+    node: peerNode('n'),
     resourceNames: [WEB],
     typeUrl: '',
     responseNonce: '',

@@ -7,6 +7,7 @@ import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { listening, temporaryFolder } from '@livery/test-support'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
+import { peerNode } from '../../test/peer-node.ts'
 import { RawPeer, RawStream, requestFrame } from '../../test/raw-peer.ts'
 import { API, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
@@ -73,7 +74,7 @@ test('requests are read however their bytes are split or joined', async () => {
   using peer = new RawPeer(running.path)
   const call = open(peer)
   const stream = new RawStream(call)
-  const bytes = requestFrame({ resourceNames: [WEB], node: { id: 'raw', cluster: '' } })
+  const bytes = requestFrame({ resourceNames: [WEB], node: peerNode('raw') })
   for (const byte of bytes) {
     call.write(Buffer.from([byte]))
     await peer.pinged()
@@ -90,7 +91,7 @@ test('a stream that was paused takes more than its window afterwards', async () 
   await using running = await startServer()
   using peer = new RawPeer(running.path)
   const stream = peer.open()
-  const ask = requestFrame({ resourceNames: ['ROOTCA'], node: { id: 'raw', cluster: '' } })
+  const ask = requestFrame({ resourceNames: ['ROOTCA'], node: peerNode('raw') })
   // The third is read when the second is answered: until then the stream is paused.
   stream.http.write(Buffer.concat([ask, ask, ask]))
   for (let i = 0; i < 2; i++) await stream.next()
@@ -107,7 +108,7 @@ test('requests are answered in their order, those too that waited for the rate o
   const stream = peer.open()
   const names = Array.from({ length: 700 }, (_, index) => [WEB, API, 'ROOTCA'][index % 3] ?? WEB)
   for (const name of names) {
-    stream.send({ resourceNames: [name], node: { id: 'raw', cluster: '' }, versionInfo: 'x'.repeat(200) })
+    stream.send({ resourceNames: [name], node: peerNode('raw'), versionInfo: 'x'.repeat(200) })
     if (stream.queued % 50 === 0) await peer.pinged()
   }
   for (const name of names) {
@@ -161,7 +162,7 @@ test('a status says in percent encoding what no header can hold', async () => {
   await using running = await startServer()
   using peer = new RawPeer(running.path)
   const call = open(peer)
-  call.write(requestFrame({ typeUrl: 'größer\n100 %', node: { id: 'raw', cluster: '' } }))
+  call.write(requestFrame({ typeUrl: 'größer\n100 %', node: peerNode('raw') }))
   const [headers] = await once(call.resume(), 'response')
   const encoded = String(headers['grpc-message'])
   assert.match(encoded, /^[\x20-\x7e]*$/)

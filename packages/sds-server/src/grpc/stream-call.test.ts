@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Events } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
+import { peerNode } from '../../test/peer-node.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { testBudget } from '../../test/test-budget.ts'
@@ -99,7 +100,7 @@ async function openStream() {
   const stream = new StreamCall(transport, transport, connection, method, { report() {}, delete() {} })
   stream.onHeaders(() => undefined)
   const receive = (responseNonce: string, ...resourceNames: string[]) => {
-    const node = { id: 'n', cluster: '' }
+    const node = peerNode('n')
     const request = { versionInfo: '', node, resourceNames, typeUrl: '', responseNonce, errorDetail: undefined }
     stream.onRequest(decodeDiscoveryRequest(Buffer.from(DiscoveryRequest.encode(request).finish())))
   }

@@ -11,6 +11,8 @@ export interface ResponseContent {
   readonly resources: readonly NamedSecret[]
   /** Names that have no secret: Delta reports them as removed, SotW as secrets that are invalid. */
   readonly removed: readonly string[]
+  /** Whether SotW reports a removed name as a resource whose time is over. Default: false. */
+  readonly isExpired?: boolean
 }
 
 /** One response to be sent. */
@@ -48,7 +50,12 @@ export class MessageComposer {
   }
 
   /** A message later than the one of number `after`, the last of the stream: so no nonce comes twice on it. */
-  compose(resources: readonly NamedSecret[], removed: readonly string[], after: number): DiscoveryMessage {
+  compose(
+    resources: readonly NamedSecret[],
+    removed: readonly string[],
+    after: number,
+    isExpired = false,
+  ): DiscoveryMessage {
     const item = resources[0]?.item
     const newest = item && this.#newest.get(item)
     if (newest && newest.number > after && removed.length === 0 && isSame(newest.resources, resources)) {
@@ -62,6 +69,7 @@ export class MessageComposer {
       version: combinedVersion(resources),
       resources,
       removed,
+      isExpired,
       secrets: resources.map(each => ({
         name: each.name,
         ledgerName: each.item.name,

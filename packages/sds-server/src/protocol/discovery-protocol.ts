@@ -10,6 +10,7 @@ import type { HoldBudget, NameBudget, SecretView, SubscribedName, Subscriptions 
 export type StreamReport =
   | ({ readonly kind: 'asked' } & SecretReference)
   | ({ readonly kind: 'refused'; readonly reason: string } & SecretReference)
+  | ({ readonly kind: 'postponed'; readonly reason: string } & SecretReference)
   | ({ readonly kind: 'pushed'; readonly version: string } & SecretReference)
   /** `lagMs`: since the response was made to be sent. */
   | ({ readonly kind: 'acked'; readonly version: string; readonly lagMs: number } & SecretReference)
@@ -69,8 +70,9 @@ export function askAndReport(
 ): boolean {
   const isNew = !subscriptions.has(name)
   const resolution = subscriptions.ask(name, held)
-  if (!isNew && resolution.kind === 'granted') return true
-  if (resolution.kind !== 'granted' && !context.budget.reportsRefusal()) {
+  const isAnswerable = resolution.kind === 'granted' || resolution.kind === 'postponed'
+  if (!isNew && isAnswerable) return true
+  if (!isAnswerable && !context.budget.reportsRefusal()) {
     context.report({ kind: 'refused-unnamed' })
     return false
   }
@@ -81,6 +83,6 @@ export function askAndReport(
   }
   if (isNew) context.report({ kind: 'asked', ...reference })
   if (resolution.kind === 'granted') return true
-  context.report({ kind: 'refused', ...reference, reason: resolution.reason })
-  return false
+  context.report({ kind: isAnswerable ? 'postponed' : 'refused', ...reference, reason: resolution.reason })
+  return isAnswerable
 }

@@ -74,7 +74,12 @@ test('every message that is generated was compared', () => {
 })
 
 test("Envoy's extensions and metadata are not decoded", () => {
-  assert.deepEqual(Object.keys(mine.lookupType('envoy.config.core.v3.Node').fields), ['id', 'cluster'])
+  assert.deepEqual(Object.keys(mine.lookupType('envoy.config.core.v3.Node').fields), [
+    'id',
+    'cluster',
+    'userAgentName',
+    'userAgentBuildVersion',
+  ])
 })
 
 test('the methods are those of the official service', async () => {

@@ -14,6 +14,7 @@ import {
   assert as verify,
 } from 'fast-check'
 import { heapGrowth } from '../../../core/test/heap-growth.ts'
+import { envoyNode } from '../../test/peer-node.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
@@ -25,7 +26,7 @@ test('the first request of a real Envoy is decoded to who asks for what', () => 
   assert.equal(decoded.kind, 'request')
   assert.deepEqual(decoded.request, {
     versionInfo: '',
-    node: { id: decoded.request.node?.id, cluster: 'pay' },
+    node: { ...envoyNode(decoded.request.node?.id ?? '', 40), cluster: 'pay' },
     resourceNames: ['ROOTCA'],
     typeUrl: 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret',
     responseNonce: '',

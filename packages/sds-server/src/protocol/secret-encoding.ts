@@ -3,7 +3,7 @@ import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { AllBundlesSecret, SealedKey, SecretItem, TrustBundleSecret } from '@livery/core'
 import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
-import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { DeltaDiscoveryResponse, DiscoveryResponse, Resource } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import type { DiscoveryMessage, ResponseContent } from './discovery-message.ts'
 import { FrameMemory } from './frame-memory.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
@@ -26,7 +26,7 @@ interface EncodedResource {
  */
 export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array
-  readonly #encodeRemoved: (name: string) => Uint8Array
+  readonly #encodeRemoved: (name: string, isExpired: boolean) => Uint8Array
   readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
   /** Encoded so far for one response only: most certificates have one stream, and what is kept would be 2 kB for each. */
   readonly #once = new WeakSet<SecretItem>()
@@ -36,7 +36,7 @@ export class ResponseEncoder {
   /** `encodeResource` is given bytes to encode in the place of the key; `encodeRemoved` a name that has no secret. */
   constructor(
     encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array,
-    encodeRemoved: (name: string) => Uint8Array,
+    encodeRemoved: (name: string, isExpired: boolean) => Uint8Array,
   ) {
     this.#encodeResource = encodeResource
     this.#encodeRemoved = encodeRemoved
@@ -57,11 +57,12 @@ export class ResponseEncoder {
     return this.#encode(content, this.#memory)
   }
 
-  #encode({ version, nonce, removed, resources }: ResponseContent, memory?: FrameMemory): ResponseFrame {
+  #encode(content: ResponseContent, memory?: FrameMemory): ResponseFrame {
+    const { version, nonce, removed, isExpired = false, resources } = content
     const bodies = resources.map(secret => this.#resource(secret))
     let length = textFieldLength(version) + TYPE_URL_FIELD.length + textFieldLength(nonce)
     for (const { bytes } of bodies) length += bytes.length
-    const absent = removed.length === 0 ? NONE_REMOVED : removed.map(this.#encodeRemoved)
+    const absent = removed.length === 0 ? NONE_REMOVED : removed.map(name => this.#encodeRemoved(name, isExpired))
     for (const bytes of absent) length += bytes.length
 
     const frame = ResponseFrame.allocate(length, memory)
@@ -163,18 +164,24 @@ function encoded<Content>(
 }
 
 export function sotwEncoder(): ResponseEncoder {
-  const encode = (value: Buffer) =>
-    encoded(DiscoveryResponse, {
-      versionInfo: '',
-      resources: [{ typeUrl: SECRET_TYPE_URL, value }],
-      typeUrl: '',
-      nonce: '',
-    })
+  const encode = (value: Buffer, typeUrl = SECRET_TYPE_URL) =>
+    encoded(DiscoveryResponse, { versionInfo: '', resources: [{ typeUrl, value }], typeUrl: '', nonce: '' })
   return new ResponseEncoder(
     (secret, key) => encode(encodeSecret(secret, key)),
-    name => encode(Buffer.concat([Secret.encode({ name, type: undefined }).finish(), NO_TICKET_KEYS])),
+    (name, isExpired) =>
+      isExpired
+        ? encode(Buffer.from(Resource.encode({ ...EXPIRED, name }).finish()), RESOURCE_TYPE_URL)
+        : encode(Buffer.concat([Secret.encode({ name, type: undefined }).finish(), NO_TICKET_KEYS])),
   )
 }
+
+const RESOURCE_TYPE_URL = 'type.googleapis.com/envoy.service.discovery.v3.Resource'
+
+/**
+ * A resource without a secret. Envoy rejects it, as every secret that is not the one it asked for, and removes it at once. With the
+ * version that Envoy has, it would count as a sign of life.
+ */
+const EXPIRED: Resource = { version: 'none', resource: undefined, name: '', ttl: { seconds: 0, nanos: 0 } }
 
 /**
  * `session_ticket_keys` of a Secret, without any key. The rules of the message want one, so Envoy rejects the secret
@@ -187,7 +194,7 @@ export function deltaEncoder(): ResponseEncoder {
   return new ResponseEncoder(
     (secret, key) => {
       const resource = { typeUrl: SECRET_TYPE_URL, value: encodeSecret(secret, key) }
-      const resources = [{ name: secret.name, version: secret.item.version, resource }]
+      const resources = [{ name: secret.name, version: secret.item.version, resource, ttl: undefined }]
       return encoded(DeltaDiscoveryResponse, { ...empty, resources })
     },
     name => DeltaDiscoveryResponse.encode({ ...empty, resources: [], removedResources: [name] }).finish(),

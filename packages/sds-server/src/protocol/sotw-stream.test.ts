@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
+import { envoyNode, peerNode } from '../../test/peer-node.ts'
 import { API, OTHER, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, secretsOf } from '../../test/sds-client.ts'
-import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { DiscoveryRequest, type DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 
 test('a certificate is answered with its chain and the key that belongs to it', async () => {
@@ -86,6 +87,20 @@ test('refused names are invalidated where the server is set so, and never in a r
   delta.subscribe('kubernetes://gateway')
   assert.deepEqual((await delta.next()).removedResources, ['kubernetes://gateway'])
 })
+
+for (const [minor, isRemoved] of [
+  [36, false],
+  [37, true],
+] as const)
+  test(`to Envoy 1.${minor} a refused name is ${isRemoved ? 'a resource whose time is over' : 'an invalid secret'}`, async () => {
+    await using running = await startServer({}, { refusedNames: 'invalidate' })
+    const stream = running.connect().sotw()
+    const type = (response: DiscoveryResponse) => response.resources.map(({ typeUrl }) => typeUrl.split('.').at(-1))
+    stream.send({ node: envoyNode('envoy', minor), resourceNames: [OTHER] })
+    assert.deepEqual(type(await stream.next()), [isRemoved ? 'Resource' : 'Secret'])
+    stream.send({ resourceNames: [OTHER, 'kubernetes://gateway'] })
+    assert.deepEqual(type(await stream.next()), ['Secret', 'Secret'])
+  })
 
 test('an ACK is not answered, and a name that it adds is answered alone', async () => {
   await using running = await startServer()
@@ -300,7 +315,7 @@ test('the version of several secrets does not depend on their order', async () =
 test('the node is needed on the first request only', async () => {
   await using running = await startServer()
   const client = running.connect()
-  for (const node of [undefined, { id: '', cluster: 'c' }]) {
+  for (const node of [undefined, peerNode('')]) {
     const refused = client.sotw()
     refused.send({ node, resourceNames: [WEB] })
     const { code, details } = await refused.status

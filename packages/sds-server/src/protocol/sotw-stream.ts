@@ -3,6 +3,7 @@
  * A response holds the names that changed or were asked for, as SDS allows, never one that was not asked for.
  */
 
+import type { Node } from '../gen/envoy/config/core/v3/base.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
@@ -12,7 +13,8 @@ import { type SubscribedName, Subscriptions } from './subscriptions.ts'
 
 /**
  * What a peer gets that asks only for names that it is refused: a response without resources, or one in which each has a
- * secret that no peer accepts. Envoy ignores the first, and waits for its `initial_fetch_timeout`.
+ * secret that no peer accepts. Envoy ignores the first, and waits for its `initial_fetch_timeout`. With the second, a recent Envoy that
+ * asks for one name also takes the name for removed, and ends the handshakes that wait for it.
  */
 export type RefusedNames = 'omit' | 'invalidate'
 
@@ -32,6 +34,8 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   /** Due is a response without a secret; the names are those that it answers as invalid. */
   #refusalDue: readonly string[] | undefined
   readonly #refusedNames: RefusedNames
+  /** Whether the peer takes a secret whose time is over for a removed one. */
+  #takesExpiry = false
 
   constructor(context: StreamContext, refusedNames: RefusedNames = 'omit') {
     this.#context = context
@@ -50,7 +54,10 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
 
   receive(request: DiscoveryRequest): void {
     const isFirst = this.nodeId === ''
-    if (isFirst) this.nodeId = checkNode(request.node)
+    if (isFirst) {
+      this.nodeId = checkNode(request.node)
+      this.#takesExpiry = takesExpiry(request.node)
+    }
     checkTypeUrl(request.typeUrl)
     const isSame = this.#interest === 'named' && isSameList(request.resourceNames, this.#named)
     if (!isSame) checkNames(request.resourceNames, this.#context.maxNames)
@@ -79,7 +86,9 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     this.#refusalDue = undefined
     // A peer rejects a response as a whole: what is invalid never goes with a secret.
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
-    const message = this.#context.messages.compose(resources, invalid, this.#acknowledgements.lastNumber)
+    // Envoy would look for the other names of the stream among the removed ones.
+    const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
+    const message = this.#context.messages.compose(resources, invalid, this.#acknowledgements.lastNumber, isExpired)
     this.#acknowledgements.sent(message)
     return message
   }
@@ -114,6 +123,12 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     // No push will ever bring it: answer without a secret, or the peer would wait.
     if (isAsking && !isAnswerable) this.#refusalDue = this.#refusedNames === 'invalidate' ? [...names] : NO_NAMES
   }
+}
+
+/** Before 1.37 Envoy has no secret removed over SotW: it would end. */
+function takesExpiry(node: Node | undefined): boolean {
+  const { majorNumber = 0, minorNumber = 0 } = node?.userAgentBuildVersion?.version ?? {}
+  return node?.userAgentName === 'envoy' && (majorNumber > 1 || (majorNumber === 1 && minorNumber >= 37))
 }
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {

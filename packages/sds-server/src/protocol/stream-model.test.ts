@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { type SecretName, TrustBundleSecret, type Watch } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { array, constantFrom, nat, oneof, property, record, subarray, assert as verify } from 'fast-check'
+import { peerNode } from '../../test/peer-node.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { DeltaStream } from './delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
@@ -115,7 +116,7 @@ const steps = array(
 
 const sotwRequest = {
   versionInfo: '',
-  node: { id: 'model', cluster: '' },
+  node: peerNode('model'),
   typeUrl: SECRET_TYPE_URL,
   responseNonce: '',
   errorDetail: undefined,
@@ -166,7 +167,7 @@ test('SotW: after any sequence the peer that reads to the end has the newest of 
 })
 
 const deltaRequest = {
-  node: { id: 'model', cluster: '' },
+  node: peerNode('model'),
   typeUrl: SECRET_TYPE_URL,
   resourceNamesSubscribe: [],
   resourceNamesUnsubscribe: [],

@@ -8,6 +8,8 @@ import { ledgerName } from './secret-source.ts'
 export type Resolution =
   /** It may be requested: it is known, or to be issued on demand. */
   | { readonly kind: 'granted'; readonly secret: SecretName }
+  /** It will be issued on demand in its turn: its caller asks for new identities faster than it may. */
+  | { readonly kind: 'postponed'; readonly secret: SecretName; readonly reason: string }
   /** Allowed, but nothing is known of it; it is answered if it becomes known. */
   | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
   | { readonly kind: 'refused'; readonly reason: string }
@@ -78,8 +80,8 @@ export interface NameBudget {
 
 /** Counts what is held because a caller asked for it; `isHeld` reports whether an earlier one is still held. */
 export interface HoldBudget {
-  /** Whether one more identity may be issued. */
-  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): boolean
+  /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
+  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
   /** Whether the files of one more name may be watched; else which bound has no room. */
   takeFiles(name: string, files: FileRoom): 'granted' | 'caller' | 'process'
 }

@@ -11,6 +11,7 @@ import { decodeDeltaRequest, decodeDiscoveryRequest } from '../../src/protocol/r
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
 import { MemorySource } from '../memory-source.ts'
+import { peerNode } from '../peer-node.ts'
 import { testBudget } from '../test-budget.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -156,7 +157,7 @@ function common({ typeUrl, node, error }: Message, responseNonce: string) {
   return {
     typeUrl,
     responseNonce,
-    node: node === null ? undefined : { id: node, cluster: '' },
+    node: node === null ? undefined : peerNode(node),
     errorDetail: error === null ? undefined : { code: 13, message: error },
   }
 }

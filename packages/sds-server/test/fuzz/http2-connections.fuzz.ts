@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import { DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
+import { peerNode } from '../peer-node.ts'
 import { literalHeaders, PREFACE, rawFrame, uint16, uint32 } from '../raw-http2.ts'
 import { RawPeer } from '../raw-peer.ts'
 import { startServer, WEB } from '../running-server.ts'
@@ -156,7 +157,7 @@ function payloadOf(sent: Frame): Buffer {
 }
 
 function message(resourceNames: string[]): Buffer {
-  const node = { id: 'n', cluster: '' }
+  const node = peerNode('n')
   const fields = {
     versionInfo: '',
     node,

@@ -14,6 +14,7 @@ import type { DiscoveryStream, StreamContext } from '../../src/protocol/discover
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import type { SecretView } from '../../src/protocol/subscriptions.ts'
+import { peerNode } from '../peer-node.ts'
 import { testBudget } from '../test-budget.ts'
 
 interface EnvoyOptions {
@@ -61,7 +62,7 @@ const FORMS = {
   },
 }
 
-const NODE = { node: { id: 'fake envoy', cluster: '' }, typeUrl: SECRET_TYPE_URL }
+const NODE = { node: peerNode('fake envoy'), typeUrl: SECRET_TYPE_URL }
 
 function errorIf(isRejected: boolean): { code: number; message: string } | undefined {
   return isRejected ? { code: 13, message: 'not this one' } : undefined

@@ -44,8 +44,9 @@ export class StepCaClient implements CAClient {
     this.#address = address
     this.#tokens = tokenSource(proof, address, clock)
     const timeoutMs = CALL_TIMEOUT_MS
-    const tls = fingerprint === undefined ? context.tls : pinnedRoot({ address, fingerprint, clock, timeoutMs, signal })
-    this.#http = new HttpsJson({ address, tls, clock, timeoutMs })
+    const connection = { address, tls: context.tls, clock, timeoutMs }
+    const tls = fingerprint === undefined ? context.tls : pinnedRoot({ ...connection, fingerprint, signal })
+    this.#http = new HttpsJson({ ...connection, tls })
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {

@@ -6,6 +6,8 @@ import { HttpsJson } from '../../transport/https-json.ts'
 
 interface PinnedRootOptions {
   readonly address: string
+  /** All but the roots. */
+  readonly tls: CAContext['tls']
   /** The SHA-256 of the root's DER, in hexadecimal digits. */
   readonly fingerprint: string
   readonly clock: Clock
@@ -27,14 +29,16 @@ export function pinnedRoot(options: PinnedRootOptions): NonNullable<CAContext['t
   }
 }
 
-async function fetchRoot({ address, fingerprint, clock, timeoutMs, signal }: PinnedRootOptions): Promise<TlsMaterial> {
+async function fetchRoot(options: PinnedRootOptions): Promise<TlsMaterial> {
+  const { fingerprint, signal, ...connection } = options
+  const { address } = connection
   // The server is not verified: only the one certificate with that hash is accepted.
-  await using client = new HttpsJson({ address, tls: undefined, clock, timeoutMs, unverified: true })
+  await using client = new HttpsJson({ ...connection, unverified: true })
   const action = `get the root with the fingerprint ${fingerprint} from step-ca at ${address}`
   const { status, json } = await client.request({ action, path: `root/${fingerprint}`, signal })
   const answer = json?.['ca']
   const roots = typeof answer === 'string' ? certificateWithHash(answer, fingerprint) : undefined
-  if (roots) return { roots }
+  if (roots) return { ...(await connection.tls?.()), roots }
   const reason = typeof answer === 'string' ? 'it answered with another certificate' : `HTTP ${status}`
   throw caError('unavailable', { action, reason, remedy: 'Check fingerprint and address' })
 }

@@ -3,6 +3,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { SemanticVersion } from "../../../type/v3/semantic_version.ts";
 
 export const protobufPackage = "envoy.config.core.v3";
 
@@ -17,6 +18,12 @@ export const protobufFileName = "envoy/config/core/v3/base.proto";
 export interface Node {
   id: string;
   cluster: string;
+  userAgentName: string;
+  userAgentBuildVersion: BuildVersion | undefined;
+}
+
+export interface BuildVersion {
+  version: SemanticVersion | undefined;
 }
 
 export interface DataSource {
@@ -24,7 +31,7 @@ export interface DataSource {
 }
 
 function createBaseNode(): Node {
-  return { id: "", cluster: "" };
+  return { id: "", cluster: "", userAgentName: "", userAgentBuildVersion: undefined };
 }
 
 export const Node: MessageFns<Node> = {
@@ -34,6 +41,12 @@ export const Node: MessageFns<Node> = {
     }
     if (message.cluster !== "") {
       writer.uint32(18).string(message.cluster);
+    }
+    if (message.userAgentName !== "") {
+      writer.uint32(50).string(message.userAgentName);
+    }
+    if (message.userAgentBuildVersion !== undefined) {
+      BuildVersion.encode(message.userAgentBuildVersion, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -65,6 +78,68 @@ export const Node: MessageFns<Node> = {
             }
 
             message.cluster = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.userAgentName = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.userAgentBuildVersion = BuildVersion.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
+function createBaseBuildVersion(): BuildVersion {
+  return { version: undefined };
+}
+
+export const BuildVersion: MessageFns<BuildVersion> = {
+  encode(message: BuildVersion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.version !== undefined) {
+      SemanticVersion.encode(message.version, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): BuildVersion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseBuildVersion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.version = SemanticVersion.decode(reader, reader.uint32());
             continue;
           }
         }

@@ -4,6 +4,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Any } from "../../../../google/protobuf/any.ts";
+import { Duration } from "../../../../google/protobuf/duration.ts";
 import { Status } from "../../../../google/rpc/status.ts";
 import { Node } from "../../../config/core/v3/base.ts";
 
@@ -56,6 +57,7 @@ export interface Resource {
   version: string;
   resource: Any | undefined;
   name: string;
+  ttl: Duration | undefined;
 }
 
 function createBaseDiscoveryRequest(): DiscoveryRequest {
@@ -522,7 +524,7 @@ export const DeltaDiscoveryResponse: MessageFns<DeltaDiscoveryResponse> = {
 };
 
 function createBaseResource(): Resource {
-  return { version: "", resource: undefined, name: "" };
+  return { version: "", resource: undefined, name: "", ttl: undefined };
 }
 
 export const Resource: MessageFns<Resource> = {
@@ -535,6 +537,9 @@ export const Resource: MessageFns<Resource> = {
     }
     if (message.name !== "") {
       writer.uint32(26).string(message.name);
+    }
+    if (message.ttl !== undefined) {
+      Duration.encode(message.ttl, writer.uint32(50).fork()).join();
     }
     return writer;
   },
@@ -574,6 +579,14 @@ export const Resource: MessageFns<Resource> = {
             }
 
             message.name = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.ttl = Duration.decode(reader, reader.uint32());
             continue;
           }
         }
