@@ -32,7 +32,7 @@ async function sealedRestarts(): Promise<Restarts> {
 async function askedFor(restarts: Restarts): Promise<{ readonly asked: readonly SpiffeId[]; readonly told: string }> {
   restarts.ca.requests.length = 0
   await using run = await restarts.start()
-  for (const identity of [WEB, API]) await run.bench.add(identity)
+  for (const identity of [WEB, API] as const) await run.bench.add(identity)
   const reasons = run.bench.events.flatMap(({ event }) => (event.kind === 'not-restored' ? [event.reason] : []))
   return {
     asked: restarts.ca.requests.map(({ identity }) => identity),
