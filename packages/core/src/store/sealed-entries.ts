@@ -21,7 +21,9 @@ export function isSealed(names: readonly string[]): boolean {
 /** The versions of the entries whose names begin with the same digit. */
 interface Index {
   readonly name: string
-  /** The highest version that it knows of. An entry that it does not list is newer, or was removed. */
+  /** The highest version when it was written. An entry that it does not list is newer, or was removed. */
+  readonly writtenAt: number
+  /** The highest version so far. */
   highest: number
   readonly generations: Map<string, number>
 }
@@ -77,7 +79,7 @@ export class SealedEntries {
     return locate(join(this.#directory, name), () => {
       const { generation, bytes } = this.#key.unseal(name, file)
       const newest = index.generations.get(name)
-      if (generation < (newest ?? index.highest + 1)) {
+      if (generation < (newest ?? index.writtenAt + 1)) {
         bytes.fill(0)
         throw unusable('is not the newest: an older copy was put in its place, or the index of the store was lost')
       }
@@ -125,13 +127,14 @@ export class SealedEntries {
       const file = await readPrivateFile(join(this.#directory, name), 'ours', MAX_INDEX_BYTES)
       if (file) {
         const { highest, generations }: StoredIndex = JSON.parse(String(this.#key.unseal(name, file).bytes))
-        return { name, highest, generations: new Map(generations) }
+        return { name, writtenAt: highest, highest, generations: new Map(generations) }
       }
     } catch {
       // Each of its entries says that the index was lost.
     }
     // Higher than every version before: what a lost index had listed is not taken for new.
-    return { name, highest: this.#clock.now(), generations: new Map() }
+    const now = this.#clock.now()
+    return { name, writtenAt: now, highest: now, generations: new Map() }
   }
 }
 

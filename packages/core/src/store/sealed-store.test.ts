@@ -12,6 +12,8 @@ import { readStoreKey } from './store-key.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
+/** Is in one index file with WEB. */
+const NEAR = 'spiffe://cluster.local/ns/default/sa/web-1'
 const isRoot = process.geteuid?.() === 0
 
 const nameOf = (identity: SpiffeId) => `${hash('sha256', identity)}.sealed`
@@ -157,9 +159,10 @@ const damages: readonly Damage[] = [
   },
 ]
 
-/** A later version of an entry, and of the roots. */
-async function writeAgain(restarts: Restarts): Promise<void> {
+/** A later version of WEB, and of the roots. */
+async function writeAgain(restarts: Restarts, ...others: readonly SpiffeId[]): Promise<void> {
   await using store = await open(restarts)
+  for (const identity of others) await store.read(identity)
   const web = await store.read(WEB)
   assert.ok(web)
   store.put(WEB, web)
@@ -174,6 +177,7 @@ for (const { what, reason, asked, damage } of damages)
     await cp(restarts.directory, older, { recursive: true })
     await writeAgain(restarts)
     await damage(restarts.directory, older)
+    await restarts.clock.advance(1_000)
     const found = await askedFor(restarts)
     assert.ok(found.told.includes(reason), found.told)
     assert.ok(found.told.includes(restarts.directory))
@@ -256,14 +260,19 @@ test('an agent that gets its store back loses nothing that its successor or itse
   await restarts.runOnce(WEB, API)
   {
     await using first = await open(restarts)
+    const web = await first.read(WEB)
+    assert.ok(web)
     await first.release()
-    await writeAgain(restarts)
+    {
+      await using successor = await open(restarts)
+      successor.put(NEAR, web)
+    }
     first.reclaim()
-    const api = await first.read(API)
-    assert.ok(api)
-    first.put(API, api)
+    first.put(WEB, web)
   }
   assert.deepEqual(await askedFor(restarts), { asked: [], told: '' })
+  await using store = await open(restarts)
+  assert.ok(await store.read(NEAR))
 })
 
 test('an entry that was removed is not taken again when a copy of it is put back', async () => {
@@ -279,6 +288,27 @@ test('an entry that was removed is not taken again when a copy of it is put back
   const { asked, told } = await askedFor(restarts)
   assert.deepEqual(asked, [WEB])
   assert.ok(told.includes(OLD))
+})
+
+test('entries of a batch whose index was not written before the process ended are used, in whatever order', async () => {
+  await using restarts = await sealedRestarts()
+  await restarts.runOnce(API)
+  const path = join(restarts.directory, indexOf(WEB))
+  const index = await readFile(path)
+  await restarts.runOnce(NEAR, WEB)
+  await writeFile(path, index)
+  for (const identities of [[WEB, NEAR] as const, [NEAR, WEB] as const]) {
+    await using store = await open(restarts)
+    for (const identity of identities) assert.ok(await store.read(identity))
+  }
+  const older = await readFile(join(restarts.directory, nameOf(WEB)))
+  await writeAgain(restarts, NEAR)
+  {
+    await using store = await open(restarts)
+    assert.ok(await store.read(NEAR), 'the next index lists them')
+  }
+  await writeFile(join(restarts.directory, nameOf(WEB)), older)
+  assert.ok((await askedFor(restarts)).told.includes(OLD))
 })
 
 test('an entry whose index was not written before the process ended is used', async () => {
