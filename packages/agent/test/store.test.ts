@@ -57,7 +57,7 @@ const keptFiles = async (cwd: string) =>
   (await readdir(join(cwd, 'store')).catch(() => [])).filter(name => name.endsWith('.pem'))
 
 for (const signal of ['SIGTERM', 'SIGKILL'] as const)
-  test(`after ${signal} the agent comes back while its CA is away, and serves the very same keys and roots`, async t => {
+  test(`after ${signal} the agent comes back while its CA is away, and serves the very same keys and roots${signal === 'SIGKILL' ? ', which are sealed from then on' : ''}`, async t => {
     const cwd = temporaryFolder(t)
     const { ca, config } = await startCa(cwd)
     await using _ = ca
@@ -65,6 +65,7 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
     {
       await using agent = await start(cwd, config)
       await agent.admin()
+      await agent.line(/"level":"info".*"msg":"keys in .*store are in plain text: store\.keyFile seals them"/)
       before = await served(cwd)
       if (signal === 'SIGKILL')
         await until('all is on disk', async () => (await keptFiles(cwd)).length === 3 || undefined)
@@ -74,8 +75,11 @@ for (const signal of ['SIGTERM', 'SIGKILL'] as const)
     ca.kill('SIGKILL')
     await ca.ended
 
-    await using agent = await start(cwd, config)
+    await writeFile(join(cwd, 'store-key'), Buffer.alloc(32, 7), { mode: 0o600 })
+    const sealed = { store: { directory: 'store', keyFile: 'store-key' } }
+    await using agent = await start(cwd, { ...config, ...(signal === 'SIGKILL' && sealed) })
     const admin = await agent.admin()
+    if (signal === 'SIGKILL') assert.deepEqual(await keptFiles(cwd), [])
     assert.deepEqual(await served(cwd), before)
     assert.equal((await fetch(`http://${admin}/healthz/ready?strict`)).status, 200)
     const metrics = await metricsOf(admin)
@@ -153,6 +157,10 @@ test('check-config shows the store with absolute paths, and refuses unknown keys
   const { stdout } = await check({ directory: 'state', bootstrap: 'pairs' })
   assert.deepEqual(JSON.parse(stdout).config.store, { directory: join(cwd, 'state'), bootstrap: join(cwd, 'pairs') })
   assert.deepEqual(await readdir(cwd), ['livery.yaml'], 'looking at it makes nothing')
+  const sealed = { directory: 'state', keyFile: 'key' }
+  assert.equal((await check(sealed)).stderr, '', 'a credential of systemd is in its service only')
+  await writeFile(join(cwd, 'key'), Buffer.alloc(31), { mode: 0o600 })
+  assert.match((await check(sealed)).stderr, /warning: store\.keyFile \/.*key has 31 bytes, not 32\. Write 32 random bytes/)
   const refused = await check({ directory: 'state', mode: '0700' })
   assert.equal(refused.code, 78)
   assert.match(refused.stderr, /store\.mode: unknown key/)

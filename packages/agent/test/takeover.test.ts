@@ -31,6 +31,7 @@ async function configure(
     ...extra,
   }
   await writeFile(join(cwd, 'admin-token'), 'secret-of-the-operator', { mode: 0o600 })
+  await writeFile(join(cwd, 'store-key'), Buffer.alloc(32, 7), { mode: 0o600 })
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
   return { socket: join(cwd, 'sds.sock'), admin }
 }
@@ -191,8 +192,9 @@ test('a successor that ends after it has replaced a socket leaves nobody without
   }
 })
 
-test('a successor that is killed while its owner drains leaves it the sockets, the store, and the next successor', async () => {
-  await using owner = await startOwner({}, { drain: '20s' })
+test('a successor that is killed while its owner drains leaves it the sockets, the store, sealed here, and the next successor', async () => {
+  const store = { directory: 'store', keyFile: 'store-key' }
+  await using owner = await startOwner({}, { drain: '20s', store })
   const { cwd, socket, admin, first } = owner
   const before = await serialsOf(socket)
   // It has something to drain.

@@ -48,6 +48,7 @@ export {
 } from './state/entry.ts'
 export { PAUSE_REASONS, type ScheduleStatus } from './state/schedule-status.ts'
 export { FileStore } from './store/file-store.ts'
+export { readStoreKey } from './store/store-key.ts'
 export type {
   RootAction,
   RootActionResult,

@@ -1,5 +1,5 @@
 /** Processes that come one after the other, with one store, one CA and one clock. */
-import { readdir } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { TemporaryFolder } from '@livery/test-support'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
@@ -18,6 +18,8 @@ export interface Run extends AsyncDisposable {
 export class Restarts implements AsyncDisposable {
   readonly clock: FakeClock
   readonly ca: TestCA
+  /** The key file of the store, from the next start on. */
+  keyFile: string | undefined
   readonly #folder = new TemporaryFolder()
 
   private constructor(clock: FakeClock, ca: TestCA) {
@@ -40,11 +42,12 @@ export class Restarts implements AsyncDisposable {
   }
 
   async start(options: Partial<SecretManagerOptions> = {}, bootstrap?: string): Promise<Run> {
-    const { clock, directory } = this
+    const { clock, directory, keyFile } = this
     const store = await FileStore.open({
       directory,
       trustDomain: 'cluster.local',
       clock,
+      ...(keyFile !== undefined && { keyFile }),
       ...(bootstrap !== undefined && { bootstrap }),
     })
     const bench = await Bench.create({ store, ...options }, () => {}, this)
@@ -73,10 +76,16 @@ export class Restarts implements AsyncDisposable {
     }
   }
 
+  /** Writes a key file, by which the store is sealed from the next start on. */
+  async seal(byte = 7): Promise<void> {
+    this.keyFile = join(this.path, `key-${byte}`)
+    await writeFile(this.keyFile, Buffer.alloc(32, byte), { mode: 0o400 })
+  }
+
   /** The files with a certificate. */
   async files(): Promise<readonly string[]> {
     const names = await readdir(this.directory)
-    return names.filter(name => /^[0-9a-f]{64}\.pem$/.test(name)).map(name => join(this.directory, name))
+    return names.filter(name => /^[0-9a-f]{64}\.(?:pem|sealed)$/.test(name)).map(name => join(this.directory, name))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -181,6 +181,12 @@ const settings = {
       'certificates and keys on disk, for a warm restart; without it, no key is ever on disk',
       object({
         directory: key('the folder, made with mode 0700', path),
+        keyFile: v.optional(
+          key(
+            'a file with 32 random bytes by which all in `directory` is sealed, such as a credential of systemd; without it, keys are there in plain text',
+            path,
+          ),
+        ),
         bootstrap: v.optional(
           key('a folder with pairs that are served until the CA answers; it is never written', path),
         ),

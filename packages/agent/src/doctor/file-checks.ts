@@ -3,6 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { stat, statfs } from 'node:fs/promises'
 import { checkFolder, oneLine, readSmallFile, scrub, splitCertificates, systemErrorCode } from '@livery/core/plugin'
 import { readToken } from '../admin/operator.ts'
+import { unusableStoreKey } from '../commands/unusable-store-key.ts'
 import type { CASection } from '../config/ca-section.ts'
 import type { Config } from '../config/load.ts'
 import { isPem } from '../schema/values.ts'
@@ -18,6 +19,7 @@ export async function fileFindings(config: Config, isRunning: boolean, now: numb
     ...roots.flat(),
     ...unusable,
     ...(await storeFindings(config, isRunning)),
+    ...(await unusableStoreKey(config)).map(text => wrong('folder', 'store.keyFile', text, 'Correct the file')),
     ...(await operatorFindings(config)),
   ]
 }

@@ -19,12 +19,21 @@ export const store = {
 
 async function openStore({ config, life, clock, scopes, vault, ownStore }: Needs): Promise<FileStore | undefined> {
   if (!config.store) return undefined
-  const { directory, bootstrap } = config.store
+  const { directory, keyFile, bootstrap } = config.store
   const { trustDomain } = config
-  const options = { directory, trustDomain, clock, vault, ...(bootstrap !== undefined && { bootstrap }) }
+  const logger = scopes.of('store')
+  if (keyFile === undefined) logger.info(`keys in ${directory} are in plain text: store.keyFile seals them`)
+  const options = {
+    directory,
+    trustDomain,
+    clock,
+    vault,
+    ...(keyFile !== undefined && { keyFile }),
+    ...(bootstrap !== undefined && { bootstrap }),
+  }
   // Before the SecretManager, which fills it until it is closed.
   const opened = life.parts.use(await FileStore.open(options))
-  for (const warning of opened.warnings) scopes.of('store').warn(warning)
+  for (const warning of opened.warnings) logger.warn(warning)
   life.own(opened)
   await ownStore?.(directory)
   return opened

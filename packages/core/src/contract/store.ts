@@ -89,8 +89,8 @@ export interface StoreFailureReport {
 /** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */
 export type StoreFailure = Extract<SecretEvent, { kind: 'not-stored' | 'not-restored' }>
 
-/** `unusable-directory`: the store cannot be opened. `unusable-entry`: an entry in it is not used. */
-export type StoreErrorCode = 'unusable-directory' | 'unusable-entry'
+/** `unusable-directory`, `unusable-key`: the store cannot be opened. `unusable-entry`: an entry in it is not used. */
+export type StoreErrorCode = 'unusable-directory' | 'unusable-entry' | 'unusable-key'
 
 /** Says what cannot be used, why, and what to do; never quotes what a file holds. */
 export class StoreError extends Error {

@@ -1,12 +1,23 @@
 /** A directory whose files are replaced whole: temporary file, fsync, rename, fsync of the directory. */
-import { randomBytes } from 'node:crypto'
-import { open, readdir, rename, rm, unlink } from 'node:fs/promises'
+import { readdir, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { backoff } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
 import { Semaphore } from '../time/semaphore.ts'
-import { preparePrivateFolder, readPrivateFile, reasonOf, wipeFile } from './private-file.ts'
+import type { EntryForm } from './entry-names.ts'
+import { movePlainEntries } from './plain-entries.ts'
+import {
+  MAX_BYTES,
+  preparePrivateFolder,
+  readPrivateFile,
+  reasonOf,
+  replaceFile,
+  syncFolder,
+  wipeFile,
+} from './private-file.ts'
+import { isSealed, SealedEntries, type Written } from './sealed-entries.ts'
+import { SEAL_OVERHEAD, type StoreKey } from './store-key.ts'
 
 /** So many changes share one fsync of the directory. */
 const BATCH = 32
@@ -30,7 +41,7 @@ interface Change {
 }
 
 /** A change after one try. */
-interface Tried {
+interface Tried extends Pick<Written, 'generation'> {
   readonly change: Change
   readonly error?: unknown
 }
@@ -41,6 +52,7 @@ export class DurableDirectory implements AsyncDisposable {
   /** Problems that could not be fixed at the start. */
   readonly warnings: readonly string[]
   readonly #clock: Clock
+  readonly #sealed: SealedEntries | undefined
   readonly #disk = new Semaphore(AT_ONCE)
   readonly #names: Set<string>
   readonly #waiting = new Map<string, Change>()
@@ -56,19 +68,28 @@ export class DurableDirectory implements AsyncDisposable {
   readonly #missed = new Map<string, string>()
   onFailure: (about: string, reason: string) => void = () => {}
 
-  private constructor(path: string, clock: Clock, names: readonly string[], warnings: readonly string[]) {
+  private constructor(
+    path: string,
+    clock: Clock,
+    found: {
+      readonly names: readonly string[]
+      readonly warnings: readonly string[]
+      readonly sealed: SealedEntries | undefined
+    },
+  ) {
     this.path = path
     this.#clock = clock
-    this.#names = new Set(names)
-    this.warnings = warnings
+    this.#names = new Set(found.names)
+    this.#sealed = found.sealed
+    this.warnings = found.warnings
   }
 
   /**
    * Makes the directory (mode 0700) if there is none, takes away what others may do in it, and removes what an
-   * interrupted write has left. Rejects with a {@link StoreError} `unusable-directory` if others can write to it or to a
-   * folder above it, or it cannot be used.
+   * interrupted write has left. With a `key` every file is sealed, those included that are there in plain text. Rejects with
+   * a {@link StoreError} `unusable-directory` if others can write to it or to a folder above it, or it cannot be used.
    */
-  static async open(path: string, clock: Clock): Promise<DurableDirectory> {
+  static async open(path: string, clock: Clock, key?: StoreKey): Promise<DurableDirectory> {
     const warnings = [...(await preparePrivateFolder(path))]
     const found = await readdir(path)
     for (const name of found.filter(name => LEFTOVER.test(name))) {
@@ -79,12 +100,16 @@ export class DurableDirectory implements AsyncDisposable {
         warnings.push(`${join(path, name)}, left by an interrupted write, cannot be removed: ${reasonOf(error)}`)
       }
     }
-    return new DurableDirectory(
-      path,
-      clock,
-      found.filter(name => !LEFTOVER.test(name)),
-      warnings,
-    )
+    const sealed = key && (await SealedEntries.open(path, key, clock))
+    if (sealed) warnings.push(...(await movePlainEntries(path, found, sealed)))
+    else if (isSealed(found)) warnings.push(`${path} is sealed, and its entries are not used: store.keyFile is not set`)
+    const names = sealed ? await readdir(path) : found.filter(name => !LEFTOVER.test(name))
+    return new DurableDirectory(path, clock, { names, warnings, sealed })
+  }
+
+  /** Which files it reads and writes. */
+  get form(): EntryForm {
+    return this.#sealed ? 'sealed' : 'pem'
   }
 
   /** Whether the file is there, or will be when what was asked for is done. */
@@ -93,8 +118,14 @@ export class DurableDirectory implements AsyncDisposable {
   }
 
   /** The contents of the file, or `undefined` if there is none. Rejects with a {@link StoreError} if it cannot be used. */
-  read(name: string): Promise<Buffer | undefined> {
-    return this.#disk.run(() => readPrivateFile(join(this.path, name), 'ours'))
+  read(name: string, maxBytes = MAX_BYTES): Promise<Buffer | undefined> {
+    const path = join(this.path, name)
+    const sealed = this.#sealed
+    if (!sealed) return this.#disk.run(() => readPrivateFile(path, 'ours', maxBytes))
+    return this.#disk.run(async () => {
+      const file = await readPrivateFile(path, 'ours', maxBytes + SEAL_OVERHEAD)
+      return file && (await sealed.unseal(name, file))
+    })
   }
 
   /** Changes that are not safe yet, those that failed included. */
@@ -152,6 +183,7 @@ export class DurableDirectory implements AsyncDisposable {
 
   /** Changes are made again from now on. Files that were to go since `release` go now; what was to be written then is lost. */
   reclaim(): void {
+    this.#sealed?.refresh()
     this.#isClosed = false
     for (const [name, about] of this.#missed) {
       this.#names.add(name)
@@ -227,7 +259,11 @@ export class DurableDirectory implements AsyncDisposable {
     }
     await Promise.all(Array.from({ length: WRITES_AT_ONCE }, lane))
     try {
-      await this.#disk.run(() => this.#syncDirectory())
+      await this.#disk.run(async () => {
+        const made = tried.filter(({ error }) => error === undefined)
+        await this.#sealed?.commit(made.map(({ change: { name }, generation }) => ({ name, generation })))
+        await syncFolder(this.path)
+      })
       return tried
     } catch (unsafe) {
       return tried.map(({ change, error = unsafe }) => ({ change, error }))
@@ -237,20 +273,19 @@ export class DurableDirectory implements AsyncDisposable {
   async #try(change: Change): Promise<Tried> {
     const path = join(this.path, change.name)
     try {
-      if (change.bytes) await replaceFile(path, change.bytes)
-      else {
-        await wipeFile(path)
-        await rm(path, { force: true })
-      }
+      if (change.bytes) return { change, ...(await this.#replace(change.name, change.bytes)) }
+      await wipeFile(path)
+      await rm(path, { force: true })
       return { change }
     } catch (error) {
       return { change, error }
     }
   }
 
-  async #syncDirectory(): Promise<void> {
-    await using directory = await open(this.path)
-    await directory.sync()
+  async #replace(name: string, bytes: Buffer): Promise<Pick<Written, 'generation'>> {
+    const sealed = await this.#sealed?.seal(name, bytes)
+    await replaceFile(join(this.path, name), sealed?.file ?? bytes)
+    return { generation: sealed?.generation }
   }
 
   #finish({ change, error }: Tried): void {
@@ -281,24 +316,4 @@ export class DurableDirectory implements AsyncDisposable {
 function settle({ bytes, tried }: Change): void {
   bytes?.fill(0)
   tried.resolve()
-}
-
-async function replaceFile(path: string, bytes: Buffer): Promise<void> {
-  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
-  try {
-    await writeSafely(temporary, bytes)
-    await rename(temporary, path)
-  } catch (error) {
-    // A file that cannot be removed now is removed at the next start.
-    await rm(temporary, { force: true }).catch(() => {})
-    throw error
-  }
-}
-
-async function writeSafely(path: string, bytes: Buffer): Promise<void> {
-  await using file = await open(path, 'wx', 0o600)
-  // The umask may have cleared bits.
-  await file.chmod(0o600)
-  await file.writeFile(bytes)
-  await file.sync()
 }

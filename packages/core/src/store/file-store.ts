@@ -1,5 +1,4 @@
 /** The store on disk: a directory of mode 0700 with one file of mode 0600 for each identity, and one for the roots. */
-import { hash } from 'node:crypto'
 import { join } from 'node:path'
 import { Events } from '../contract/events.ts'
 import { type KeyVault, plainKeyVault } from '../contract/key-vault.ts'
@@ -11,14 +10,16 @@ import type {
   StoreFailureReport,
 } from '../contract/store.ts'
 import type { Standing, StoredRoot } from '../contract/trust-anchor.ts'
-import { MAX_ROOTS, MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
+import { MAX_ROOTS } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Clock } from '../time/clock.ts'
 import { isListOfText, splitCertificates } from '../x509/pem.ts'
 import { BootstrapPairs } from './bootstrap-pairs.ts'
 import { DurableDirectory } from './durable-directory.ts'
+import { isEntry, MAX_ROOTS_FILE_BYTES, nameOf } from './entry-names.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
-import { readPrivateFile, reasonOf } from './private-file.ts'
+import { reasonOf } from './private-file.ts'
+import { readStoreKey, StoreKey } from './store-key.ts'
 import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
 
 export interface FileStoreOptions {
@@ -29,15 +30,13 @@ export interface FileStoreOptions {
   readonly clock: Clock
   /** A directory with pairs (`*.pem`, chain and key) to be served until the CA's first answer. */
   readonly bootstrap?: string
+  /** A file with the 32 bytes by which everything in the directory is sealed. Default: nothing is. */
+  readonly keyFile?: string
   /** Keeps the keys of pending requests in memory. Default: each as it is. */
   readonly vault?: KeyVault
 }
 
-/** For all the roots that a trust domain can have, with the facts beside them. */
-const MAX_ROOTS_FILE_BYTES = 2 * MAX_ROOTS_LENGTH
-
 const CERTIFICATE_LABEL = '-----BEGIN CERTIFICATE-----'
-const OURS = /^[0-9a-f]{64}\.(?:pem|pending\.pem|roots\.pem)$/
 
 /** Writes in the background; disposing it writes what is left. */
 export class FileStore implements Store, AsyncDisposable {
@@ -65,16 +64,17 @@ export class FileStore implements Store, AsyncDisposable {
     const { directory, bootstrap, roots, vault } = parts
     this.#directory = directory
     this.#bootstrap = bootstrap
-    this.#rootsName = rootsNameOf(trustDomain)
+    this.#rootsName = roots.name
     this.#trustDomainId = `spiffe://${trustDomain}`
-    this.#untaken = new Set([...directory.names()].filter(name => OURS.test(name) && name !== this.#rootsName))
+    const ours = [...directory.names()].filter(name => isEntry(name, directory.form))
+    this.#untaken = new Set(ours.filter(name => name !== roots.name))
     this.roots = roots.roots
     this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
     directory.onFailure = (name, reason) => this.failures.emit({ name, failure: { kind: 'not-stored', reason } })
     this.pending = new FilePendingRequests({
       directory,
       vault,
-      nameOf: pendingNameOf,
+      nameOf: identity => this.#pendingNameOf(identity),
       onUnusable: (identity, error) => {
         const reason = `the request that waits for an approval starts again: ${reasonOf(error)}`
         this.failures.emit({ name: identity, failure: { kind: 'not-restored', reason } })
@@ -83,13 +83,14 @@ export class FileStore implements Store, AsyncDisposable {
   }
 
   /**
-   * Rejects with a {@link StoreError} `unusable-directory` if the directory cannot be made or read, or others can write to
-   * it. Entries that cannot be used are left out, and listed in `warnings`.
+   * Rejects with a {@link StoreError} `unusable-directory` if the directory cannot be made or read, others can write to it,
+   * or it was sealed with another key; `unusable-key` if the key file is not one that only this user has. Entries that cannot be used are left out, and listed in `warnings`.
    */
   static async open(options: FileStoreOptions): Promise<FileStore> {
-    const { directory: path, trustDomain, clock, bootstrap, vault = plainKeyVault } = options
-    const directory = await DurableDirectory.open(path, clock)
-    const roots = await readRoots(join(path, rootsNameOf(trustDomain)), trustDomain)
+    const { directory: path, trustDomain, clock, bootstrap, keyFile, vault = plainKeyVault } = options
+    const key = keyFile === undefined ? undefined : new StoreKey(await readStoreKey(keyFile), vault)
+    const directory = await DurableDirectory.open(path, clock, key)
+    const roots = await readRoots(directory, trustDomain)
     return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap), vault })
   }
 
@@ -114,13 +115,13 @@ export class FileStore implements Store, AsyncDisposable {
   }
 
   take(identity: SpiffeId): boolean {
-    this.#untaken.delete(nameOf(identity))
-    this.#untaken.delete(pendingNameOf(identity))
-    return this.#directory.has(nameOf(identity)) || this.#bootstrap.has(identity)
+    this.#untaken.delete(this.#nameOf(identity))
+    this.#untaken.delete(this.#pendingNameOf(identity))
+    return this.#directory.has(this.#nameOf(identity)) || this.#bootstrap.has(identity)
   }
 
   async read(identity: SpiffeId): Promise<StoredCertificate | undefined> {
-    const name = nameOf(identity)
+    const name = this.#nameOf(identity)
     if (!this.#directory.has(name)) return undefined
     const file = await this.#directory.read(name)
     const path = join(this.#directory.path, name)
@@ -133,12 +134,12 @@ export class FileStore implements Store, AsyncDisposable {
 
   put(identity: SpiffeId, { chain, privateKey, slot, ...facts }: StoredCertificate): void {
     const bytes = encodeStored('certificate', { identity, place: slot, ...facts }, [privateKey, chain])
-    void this.#directory.write(nameOf(identity), identity, bytes)
+    void this.#directory.write(this.#nameOf(identity), identity, bytes)
   }
 
   forget(identity: SpiffeId): void {
-    this.#directory.remove(nameOf(identity), identity)
-    this.#directory.remove(pendingNameOf(identity), identity)
+    this.#directory.remove(this.#nameOf(identity), identity)
+    this.#directory.remove(this.#pendingNameOf(identity), identity)
   }
 
   putRoots(roots: readonly StoredRoot[]): void {
@@ -169,18 +170,14 @@ export class FileStore implements Store, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#directory[Symbol.asyncDispose]()
   }
-}
 
-function nameOf(identity: SpiffeId): string {
-  return `${hash('sha256', identity)}.pem`
-}
+  #nameOf(identity: SpiffeId): string {
+    return nameOf(identity, '', this.#directory.form)
+  }
 
-function pendingNameOf(identity: SpiffeId): string {
-  return `${hash('sha256', identity)}.pending.pem`
-}
-
-function rootsNameOf(trustDomain: string): string {
-  return `${hash('sha256', `spiffe://${trustDomain}`)}.roots.pem`
+  #pendingNameOf(identity: SpiffeId): string {
+    return nameOf(identity, '.pending', this.#directory.form)
+  }
 }
 
 function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate {
@@ -199,16 +196,20 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
 }
 
 interface RootsFile {
+  readonly name: string
   readonly roots: readonly StoredRoot[]
   readonly warnings: readonly string[]
 }
 
-async function readRoots(path: string, trustDomain: string): Promise<RootsFile> {
+async function readRoots(directory: DurableDirectory, trustDomain: string): Promise<RootsFile> {
+  const name = nameOf(`spiffe://${trustDomain}`, '.roots', directory.form)
   try {
-    const file = await readPrivateFile(path, 'ours', MAX_ROOTS_FILE_BYTES)
-    return { roots: file ? locate(path, () => decodeRoots(file, trustDomain)) : [], warnings: [] }
+    const file = await directory.read(name, MAX_ROOTS_FILE_BYTES)
+    const path = join(directory.path, name)
+    return { name, roots: file ? locate(path, () => decodeRoots(file, trustDomain)) : [], warnings: [] }
   } catch (error) {
-    return { roots: [], warnings: [`the stored roots are not used: ${reasonOf(error)}. The CA is asked for them.`] }
+    const warning = `the stored roots are not used: ${reasonOf(error)}. The CA is asked for them.`
+    return { name, roots: [], warnings: [warning] }
   }
 }
 

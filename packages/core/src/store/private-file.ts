@@ -1,7 +1,8 @@
 /** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
 
+import { randomBytes } from 'node:crypto'
 import { close, constants, fstat, open, read, type Stats } from 'node:fs'
-import { chmod, open as openHandle, stat } from 'node:fs/promises'
+import { chmod, open as openHandle, rename, rm, stat } from 'node:fs/promises'
 import { getSystemErrorMessage, promisify } from 'node:util'
 import { StoreError } from '../contract/store.ts'
 import { checkFile, makeFolder, UntrustedPathError } from '../files/trusted-path.ts'
@@ -16,7 +17,7 @@ const [openFile, statFile, readBytes, closeFile] = [
 ]
 
 /** A chain of the longest length allowed with the largest key is a third of it. */
-const MAX_BYTES = 256 * 1024
+export const MAX_BYTES = 256 * 1024
 
 const OTHERS_WRITE = 0o022
 const EVERYBODY_WRITES = 0o002
@@ -91,6 +92,32 @@ export async function wipeFile(path: string): Promise<void> {
   } catch (error) {
     if (systemErrorCode(error) !== 'ENOENT' && systemErrorCode(error) !== 'ELOOP') throw error
   }
+}
+
+/** Replaces the file in one step, with mode 0600. That its name outlives a power failure takes a {@link syncFolder}. */
+export async function replaceFile(path: string, bytes: Buffer): Promise<void> {
+  const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
+  try {
+    await writeSafely(temporary, bytes)
+    await rename(temporary, path)
+  } catch (error) {
+    // A file that cannot be removed now is removed at the next start.
+    await rm(temporary, { force: true }).catch(() => {})
+    throw error
+  }
+}
+
+async function writeSafely(path: string, bytes: Buffer): Promise<void> {
+  await using file = await openHandle(path, 'wx', 0o600)
+  // The umask may have cleared bits.
+  await file.chmod(0o600)
+  await file.writeFile(bytes)
+  await file.sync()
+}
+
+export async function syncFolder(path: string): Promise<void> {
+  await using folder = await openHandle(path)
+  await folder.sync()
 }
 
 /** The system's message without the path, as a temporary file has another each time. */

@@ -1,0 +1,17 @@
+/** Why `store.keyFile` would keep the agent from starting, for `livery check-config` and `livery doctor`. */
+import { existsSync } from 'node:fs'
+import { readStoreKey } from '@livery/core'
+import { oneLine } from '@livery/core/plugin'
+import type { Config } from '../config/load.ts'
+
+/** Nothing of a file that is not there: a credential of systemd is in its service only. */
+export async function unusableStoreKey({ store }: Pick<Config, 'store'>): Promise<string[]> {
+  if (store?.keyFile === undefined || !existsSync(store.keyFile)) return []
+  try {
+    const key = await readStoreKey(store.keyFile)
+    key.fill(0)
+    return []
+  } catch (error) {
+    return [oneLine(error instanceof Error ? error.message : String(error))]
+  }
+}
