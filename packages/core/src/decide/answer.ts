@@ -11,13 +11,13 @@ import type { Answer, Found, Judged, RestoreSource } from './event.ts'
 import { bringForward, enqueue, isCurrent, ownBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
-import { followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime, turnTime } from './renewal-time.ts'
+import { canOutlive, followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime, turnTime } from './renewal-time.ts'
 import { failed } from './retry.ts'
 import { checkRevocation } from './revocation.ts'
 import { followFirst, mayReplace } from './rollout.ts'
 import { accept } from './roots.ts'
 import { offer } from './serving.ts'
-import { report, type Turn } from './turn.ts'
+import { report, reportForAll, type Turn } from './turn.ts'
 
 /** The CA's answer, which passed every check of its own. */
 export function answered(turn: Turn, request: Request, answer: Answer, waitedMs: number): void {
@@ -118,6 +118,7 @@ function use(turn: Turn, identity: Identity, issued: Issued, askedAt: number): v
   const from = Math.max(secret.notBefore, announced)
   const usableFrom = Math.max(now, secret.notBefore)
   const planned = renewalTime({ usableFrom, notAfter: secret.notAfter }, policy.rotation, issued.phase)
+  checkLife(turn, secret.notAfter - usableFrom)
   const renewAt = isSuperseded(turn, identity, issued, askedAt)
     ? Math.min(planned, timeToFollow(turn, identity))
     : planned
@@ -135,6 +136,16 @@ function use(turn: Turn, identity: Identity, issued: Issued, askedAt: number): v
   wait(turn, identity, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
   offer(turn, identity, issued, from)
   if (before && replaces) followFirst(turn, identity, issued, before.root)
+}
+
+/** Lives differ by seconds, and shrink as the CA's own certificate ends: only one that is half as long is news. */
+function checkLife(turn: Turn, lifetimeMs: number): void {
+  const { state } = turn
+  const { surviveMs } = turn.policy.rotation
+  if (surviveMs === undefined || canOutlive(lifetimeMs, surviveMs) || lifetimeMs > state.shortestLifeReported / 2)
+    return
+  state.shortestLifeReported = lifetimeMs
+  reportForAll(turn, { kind: 'life-too-short', lifetimeMs, surviveMs })
 }
 
 /** It begins after the one in use ends: the clock of the CA, or of the replica that answered, is ahead. Another may not be. */

@@ -138,6 +138,19 @@ export function worthKeeping(identity: Identity, now: number): Issued | undefine
   return identity.revoked ? undefined : usable(identity, now)
 }
 
+/**
+ * Until when it is served if nothing comes any more: by the one in use, what waits to replace it, and the spare. `undefined`
+ * for one that has nothing that peers accept.
+ */
+export function lastsUntil(identity: Identity, now: number): number | undefined {
+  const inUse = worthKeeping(identity, now)
+  if (!inUse) return undefined
+  const { notAfter } = inUse.secret
+  const { upcoming, spare } = identity
+  const next = upcoming && upcoming.from <= notAfter ? upcoming.issued.secret.notAfter : notAfter
+  return Math.max(notAfter, next, spare?.secret.notAfter ?? notAfter)
+}
+
 /** The one that came last: it waits for its time, or is in use. */
 export function newest(identity: Identity, now: number): Issued | undefined {
   return identity.upcoming?.issued ?? usable(identity, now)
