@@ -8,6 +8,7 @@ import { requestedWait } from './ca.ts'
 import { countFailure } from './circuit.ts'
 import { enqueue, isCurrent, ownBackoff, retryAfter } from './plan.ts'
 import { shareFailure } from './refusals.ts'
+import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import { report, reportForAll, type Turn } from './turn.ts'
 
 /** The request has ended without a certificate: plans the next one, unless nobody waits for it any longer. */
@@ -15,6 +16,10 @@ export function failed(turn: Turn, request: Request, failure: CAError, waitedMs:
   const { state } = turn
   if (!isCurrent(request)) return
   const identity = request.of
+  if (failure.deferred !== undefined) {
+    putOff(turn, request, failure, failure.deferred)
+    return
+  }
   noteContradiction(turn, identity, failure)
   if (!waitsForApproval(turn, identity)) countFailure(turn, request, failure, waitedMs)
   const { nextProbeAt } = state.ca.absence
@@ -28,6 +33,18 @@ export function failed(turn: Turn, request: Request, failure: CAError, waitedMs:
   const delay = delayOf(turn, request, failure)
   noteFailure(turn, identity, failure)
   retryAfter(turn, identity, delay)
+}
+
+/**
+ * Another CA could issue, and is kept until `until`. Identities without a certificate may ask that one now, so this counts for
+ * none of them, and takes none of their probes. It is tried again sooner, too: the first CA may be back.
+ */
+function putOff(turn: Turn, request: Request, failure: CAError, until: number): void {
+  const { state, now } = turn
+  state.ca.absence.passed(request.sentAt, now)
+  noteFailure(turn, request.of, failure)
+  const leftMs = Math.max(until - now, MIN_RENEWAL_INTERVAL_MS)
+  retryAfter(turn, request.of, Math.min(ownBackoff(turn, request.of), leftMs))
 }
 
 /** Milliseconds. A CA without room says nothing of this identity: it comes back with the others when the pause ends, if there is one. */
@@ -77,7 +94,8 @@ function noteFailure(turn: Turn, identity: Identity, failure: CAError): void {
 }
 
 /** A CA that is away or has no room fails for all: that says nothing of an identity. */
-function isItsOwn({ code, local }: CAError): boolean {
+function isItsOwn({ code, local, deferred }: CAError): boolean {
+  if (deferred !== undefined) return false
   return local || (code !== 'unavailable' && code !== 'rate-limited')
 }
 

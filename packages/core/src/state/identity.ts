@@ -1,6 +1,6 @@
 /** One identity that is held: plain data. Only `decide` changes it. */
 
-import type { CAErrorCode } from '../contract/ca-client.ts'
+import type { CAErrorCode, CertificateRequest } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -28,6 +28,7 @@ export interface Request {
   readonly connectWithinMs: number | undefined
   readonly ttlSeconds: number
   readonly tokenFile: string | undefined
+  readonly replaces: CertificateRequest['replaces']
   /** See {@link Issued.phase}. */
   readonly phase: number
 }

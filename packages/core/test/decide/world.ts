@@ -5,6 +5,7 @@ import { asShownCAError } from '../../src/contract/ca-failure.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
 import { decide } from '../../src/decide/decide.ts'
 import type { Action, Answer, Event, Found, Judged, RestoreSource } from '../../src/decide/event.ts'
+import { MIN_RENEWAL_INTERVAL_MS } from '../../src/decide/renewal-time.ts'
 import type { Policy } from '../../src/decide/turn.ts'
 import { nextWake } from '../../src/decide/wake.ts'
 import type { TrustBundleSecret } from '../../src/secrets/secret-item.ts'
@@ -57,6 +58,8 @@ export class World {
   /** Somebody asked for them and watches them since; there may have been no room. */
   readonly wishes = new Set<SpiffeId>()
   readonly flights = new Map<Request, Flight>()
+  /** When those that were put off are to be asked for at the latest. */
+  readonly putOff = new Map<Identity, number>()
   readonly reads: Read[] = []
   readonly rootsAsked: { jump: number; at: number }[] = []
   /** Keys that were made and not wiped. */
@@ -378,6 +381,9 @@ export class World {
     const { settings, now } = this
     const index = this.ids.indexOf(request.of.id)
     this.sent++
+    this.putOff.delete(request.of)
+    if (request.replaces && (request.of.revoked || !usable(request.of, now)))
+      throw new Error(`${request.of.id} needs a certificate now, and may be put off`)
     this.limits.fetched(request.of.id)
     this.flights.set(request, {
       answerAt: now + this.ca.latency(index),
@@ -396,6 +402,8 @@ export class World {
     this.flights.delete(request)
     const waitedMs = Math.min(this.now - request.sentAt, this.idleMs - flight.sentIdleMs)
     const result = this.#resultOf(request, flight)
+    if (result instanceof CAError && result.deferred !== undefined)
+      this.putOff.set(request.of, Math.ceil(Math.max(result.deferred, this.now + MIN_RENEWAL_INTERVAL_MS)))
     if (result instanceof CAError) this.dispatch({ kind: 'failed', request, failure: result, waitedMs })
     else this.dispatch({ kind: 'answered', request, answer: result, waitedMs })
   }
