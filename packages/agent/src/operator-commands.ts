@@ -31,7 +31,7 @@ function addCerts(program: DocumentedCommand, { terminal, globals, sources, fini
   program
     .command('certs')
     .description(
-      'list the identities of the running agent and its secrets in files: state, serial, expiry, next rotation, what fails',
+      'list the identities of the running agent and its secrets in files: state, serial, expiry, how long each lasts without the CA, next rotation, what fails',
     )
     .option('--failing', 'only those that fail, or that clients would refuse')
     .addOption(new Option('--sort <order>', 'the order of the rows').choices(['name', 'expiry']).default('name'))

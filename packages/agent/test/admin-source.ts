@@ -59,6 +59,7 @@ export function failingEntry(index: number, message = 'Cannot issue: the CA is a
     addedAt: 0,
     renewAt: undefined,
     receivedAt: undefined,
+    lastsUntil: undefined,
     lastSuccessAt: undefined,
     lastFailure: { at: 0, code: 'unavailable', message },
     failingSince: 0,

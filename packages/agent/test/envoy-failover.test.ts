@@ -22,7 +22,7 @@ test('two Envoys do mutual TLS while the CA fails over and comes back, and no re
         address,
         rootCert: `${index}.pem`,
       }))
-      return { plugin: 'failover', roots: 'roots.pem', cas }
+      return { plugin: 'failover', after: '0s', roots: 'roots.pem', cas }
     },
     settings: { ttl: '8s', rotation: { settle: '1s' } },
     async between(agent) {
@@ -36,7 +36,7 @@ test('two Envoys do mutual TLS while the CA fails over and comes back, and no re
       const { body } = await get(agent.adminPort, '/metrics')
       for (const name of ['opened', 'half_opened', 'closed', 'taken_over'])
         assert.match(body, new RegExp(`^livery_ca_plugin_failover_${name}_total [1-9]`, 'm'))
-      assert.match(agent.output, /The CA citadel at \S+ is left alone for 30000 ms, and the next one is asked: /)
+      assert.match(agent.output, /The CA citadel at \S+ is left alone for 30000 ms, and the next one stands in: /)
       assert.match(agent.output, /The CA citadel at \S+ answers again/)
     },
   })

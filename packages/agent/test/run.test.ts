@@ -50,7 +50,7 @@ test('an agent with the embedded CA serves default and ROOTCA, reports them, and
 
   const certs = await livery(['certs', '--admin', admin], { cwd })
   assert.equal(certs.code, 0, certs.stderr)
-  assert.match(certs.stdout, new RegExp(`^IDENTITY +STATE +SERIAL +EXPIRES +NEXT ROTATION\n${API} +Available`))
+  assert.match(certs.stdout, new RegExp(`^IDENTITY +STATE +SERIAL +EXPIRES +LASTS +NEXT ROTATION\n${API} +Available`))
   assert.match(certs.stdout, new RegExp(`${WEB} +Available +${leaf.serialNumber.toLowerCase()} `))
 
   const explained = await livery(['explain', WEB, '--admin', admin], { cwd })

@@ -86,6 +86,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     connectWithinMs: undefined,
     ttlSeconds: 3_600,
     tokenFile: undefined,
+    replaces: undefined,
     slot: 0,
   }
   let key: SealedKey | undefined

@@ -51,6 +51,11 @@ export interface SecretManagerOptions {
     /** Half-width of the renewal window, as a fraction of the lifetime. Default: 0.1. */
     readonly jitter?: number
     /**
+     * The outage of the CA that certificates outlive, milliseconds: they are renewed while so much is left, and by `ratio` at
+     * the latest. One that lives too short for it is renewed by `ratio`, and reported. Default: none.
+     */
+    readonly surviveMs?: number
+    /**
      * How long a new root is only trusted before leaves under it are served, milliseconds. Default: by how the CA's roots
      * become known, see {@link defaultSettleMs}.
      */
@@ -119,6 +124,7 @@ export interface Scheduling {
   readonly rotation: {
     readonly ratio: number
     readonly jitter: number
+    readonly surviveMs?: number
     readonly settleMs: number
     readonly ownSettleMs: number
     readonly ackWaitMs: number

@@ -43,6 +43,8 @@ export interface DumpedIdentity {
   readonly rootCerts: readonly DumpedCertificate[]
   /** RFC 3339; when it is renewed or tried next, if that is planned. */
   readonly renewAt?: string
+  /** RFC 3339; until when it would be served if the CA gave nothing any more. Absent while it has nothing that peers accept. */
+  readonly lastsUntil?: string
   /** Absent unless the last attempt failed. */
   readonly lastFailure?: DumpedFailure
   /** Why clients would refuse its certificate, or the next one, with the roots that they are served. */
@@ -104,17 +106,18 @@ export function* dumpPieces(source: DumpSource): Generator<string, void, undefin
 }
 
 function identityText(entry: IdentityEntry, certificates: CertificateTexts, moment: Moment): string {
-  const { identity, secret, renewAt } = entry
+  const { identity, secret, renewAt, lastsUntil } = entry
   const chain = secret ? certificates.ofChain(secret) : ''
   const roots = secret ? certificates.ofRoots(identity) : ''
   const renewal = renewAt === undefined ? '' : `,"renewAt":"${rfc3339(renewAt)}"`
+  const lasting = lastsUntil === undefined ? '' : `,"lastsUntil":"${rfc3339(lastsUntil)}"`
   const failure = dumpedFailure(entry, moment.now)
   const lastFailure = failure ? `,"lastFailure":${JSON.stringify(failure)}` : ''
   const warning = entry.preflight ? `,"warning":${JSON.stringify(preflightWarning(entry.preflight))}` : ''
   const verdict = troubleOf(entry, moment)
   const problem = verdict ? `,"problem":${JSON.stringify(verdict.reason)}` : ''
   const state = JSON.stringify(stateName(entry.state))
-  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lastFailure}${warning}${problem}}`
+  return `{"identity":${JSON.stringify(identity)},"state":${state},"certChain":[${chain}],"rootCerts":[${roots}]${renewal}${lasting}${lastFailure}${warning}${problem}}`
 }
 
 /** `undefined` unless the last attempt failed. */

@@ -27,6 +27,7 @@ export const configDumpForm = v.object({
       certChain: v.array(certificate),
       rootCerts: v.array(certificate),
       renewAt: v.optional(rfc3339),
+      lastsUntil: v.optional(rfc3339),
       lastFailure: v.optional(failure),
       warning: optionalText,
       problem: optionalText,

@@ -13,6 +13,7 @@ const CERTIFICATES: readonly Listed[] = [
     certChain: [LEAF],
     rootCerts: [],
     renewAt: '1970-01-01T12:00:00.000Z',
+    lastsUntil: '1970-01-03T06:00:00.000Z',
     reason: REASON,
   },
   { name: 'file-root:/etc/certs/root.pem', state: 'Available' },
@@ -23,7 +24,7 @@ test('at every width from 20 columns on each line fits, and all of each fact is 
     const table = certificateTable(CERTIFICATES, 0, columns)
     for (const line of table.split('\n')) assert.ok(line.length <= columns, `${columns}: ${line}`)
     const text = table.replace(/\s+/g, '')
-    for (const fact of [WEB, REASON, 'Available', 'in24h00m', 'in12h00m', 'file-root:/etc/certs/root.pem'])
+    for (const fact of [WEB, REASON, 'Available', 'in24h00m', 'in12h00m', '2d6h', 'file-root:/etc/certs/root.pem'])
       assert.ok(text.includes(fact.replace(/\s+/g, '')), `${columns}: ${fact}`)
   }
 })
@@ -31,6 +32,6 @@ test('at every width from 20 columns on each line fits, and all of each fact is 
 test('where no table fits, an identity is a block: its name, its facts, its reason', () => {
   const [line = '', facts, reason] = certificateTable(CERTIFICATES, 0, 79).split('\n')
   assert.equal(line, WEB)
-  assert.equal(facts, '  Available, expires in 24h00m, rotation in 12h00m')
+  assert.equal(facts, '  Available, expires in 24h00m, lasts 2d6h, rotation in 12h00m')
   assert.match(reason ?? '', /^ {2}unavailable: Cannot ask the CA/)
 })

@@ -4,8 +4,8 @@ import { formatAge } from '../observe/format-age.ts'
 import { expiryOf, type Listed, nameOf } from './listed-certificates.ts'
 import { distance, layOut, when, wrap } from './text-layout.ts'
 
-const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'NEXT ROTATION']
-const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
+const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'LASTS', 'NEXT ROTATION']
+const NARROW_HEADER = ['STATE', 'EXPIRES', 'LASTS', 'ROTATION', 'IDENTITY']
 /** Of the lines under a row that say what is wrong with it. */
 const REASON_WIDTH = 80
 
@@ -35,22 +35,29 @@ export function certificateTable(
 function wideCells(each: Listed, now: number): string[] {
   const serial = 'name' in each ? '-' : (each.certChain[0]?.serialNumber ?? '-')
   const cell = (time: string | undefined) => (time === undefined ? '-' : when(time, now))
-  return [nameOf(each), each.state, serial, cell(expiryOf(each)), cell(renewalOf(each))]
+  return [nameOf(each), each.state, serial, cell(expiryOf(each)), lasts(each, now), cell(renewalOf(each))]
 }
 
 function narrowCells(each: Listed, now: number): string[] {
   const cell = (time: string | undefined) => (time === undefined ? '-' : distance(time, now))
-  return [each.state, cell(expiryOf(each)), cell(renewalOf(each)), nameOf(each)]
+  return [each.state, cell(expiryOf(each)), lasts(each, now), cell(renewalOf(each)), nameOf(each)]
 }
 
 function block(each: Listed, now: number, columns: number): string[] {
-  const [state = '', expires = '', rotation = ''] = narrowCells(each, now)
+  const [state = '', expires = '', lasting = '', rotation = ''] = narrowCells(each, now)
   const facts = [
     state,
     ...(expires === '-' ? [] : [`expires ${expires}`]),
+    ...(lasting === '-' ? [] : [`lasts ${lasting}`]),
     ...(rotation === '-' ? [] : [`rotation ${rotation}`]),
   ]
   return [...wrap(nameOf(each), columns, ''), ...wrap(facts.join(', '), columns), ...reasonLines(each, now, columns)]
+}
+
+/** How long it would be served if the CA died now. */
+function lasts(each: Listed, now: number): string {
+  const until = 'name' in each ? undefined : each.lastsUntil
+  return until === undefined ? '-' : formatAge(Date.parse(until) - now)
 }
 
 function renewalOf(each: Listed): string | undefined {

@@ -161,7 +161,11 @@ function checkPairs({ retry, rotation, names, admin }: Settings, at: Location): 
       problems.push(at.child('names', key).problem(new Fault(`is the same as names.${other}`, 'Choose another')))
   if (retry.min > retry.max)
     problems.push(at.child('retry', 'min').problem(new Fault('is longer than retry.max', 'Swap them')))
-  const { ratio, jitter } = rotation
+  const { ratio, jitter, survive } = rotation
+  if (survive !== undefined && at.child('rotation', 'ratio').origin.kind !== 'default') {
+    const fault = new Fault('is written beside rotation.ratio, and both say when to renew', 'Remove one of them')
+    problems.push(at.child('rotation', 'survive').problem(fault))
+  }
   if (ratio - jitter <= 0 || ratio + jitter >= 1) {
     const remedy = 'Keep ratio - jitter over 0 and ratio + jitter under 1'
     problems.push(

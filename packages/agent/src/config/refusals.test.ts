@@ -29,6 +29,8 @@ const REFUSALS: Readonly<Record<string, readonly Case[]>> = {
     ['rotation: { ratoi: 0.5 }', '4 rotation.ratoi'],
     ['rotation: { ratio: "0.5" }', '4 rotation.ratio'],
     ['rotation: { ratio: 0.9, jitter: 0.2 }', '4 rotation.ratio'],
+    ['rotation: { ratio: 0.5, survive: 12h }', '4 rotation.survive'],
+    ['rotation: { survive: 0.5 }', '4 rotation.survive'],
     ['rotation: 0.5', '4 rotation'],
     ['trust: { anchors: roots.pem }', '4 trust.anchors'],
     ['trust: { anchors: ["-----BEGIN CERTIFICATE-----"] }', '4 trust.anchors[0]'],

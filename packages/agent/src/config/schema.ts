@@ -39,6 +39,12 @@ const rotation = section('when certificates are renewed, and how roots change', 
     numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
     { default: MANAGER.rotation.ratio },
   ),
+  survive: v.optional(
+    key(
+      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while so much is left, and after half of their life at the latest; `livery certs` shows how long each would last',
+      duration({ min: '1s', max: '3650d' }),
+    ),
+  ),
   jitter: key(
     'the part of the lifetime by which renewals are spread to both sides',
     numberBetween(0, 0.5, 'It is the part of the lifetime by which renewals are spread: 0.1 is ±10 %'),

@@ -45,6 +45,7 @@ function identity(path: string, fields: Partial<IdentityEntry> & { readonly left
     addedAt: NOW - 24 * HOUR,
     renewAt: undefined,
     receivedAt: received,
+    lastsUntil: secret?.notAfter,
     lastSuccessAt: received,
     lastFailure: undefined,
     failingSince: undefined,

@@ -57,6 +57,10 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ fromSeconds, toSeconds }) =>
       `the CA refused a lifetime of ${fromSeconds} s as too long: ${toSeconds} s are asked for from now on. Set ttl to what the CA gives.`,
   ),
+  'life-too-short': ca.warn(
+    ({ lifetimeMs, surviveMs }) =>
+      `certificates of this CA live for ${formatAge(lifetimeMs)}, too short to outlive an outage of ${formatAge(surviveMs)} (rotation.survive): they are renewed after half of their life. Raise ttl and what the CA allows, or lower rotation.survive.`,
+  ),
 
   // When certificates are renewed, tried again, held and dropped.
   'retry-planned': scheduler.debug(({ at }) => `next try planned for ${iso(at)}`, { same: [] }),

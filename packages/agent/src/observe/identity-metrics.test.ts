@@ -61,6 +61,7 @@ class Bench implements Disposable {
       addedAt: at,
       renewAt: now,
       receivedAt: at,
+      lastsUntil: secondsLeft === undefined ? undefined : now + secondsLeft * 1_000,
       lastSuccessAt: at,
       lastFailure: isFailing ? { at, code: 'denied', message: 'no' } : undefined,
       failingSince: isFailing ? at : undefined,

@@ -79,6 +79,11 @@ export class IdentityMetrics {
         read: () => inSeconds(this.#summary.earliestEnd),
       },
       {
+        name: 'livery_outage_survived_seconds',
+        help: 'How long every identity that has a certificate would keep one if the CA gave none from now on; absent while there are none. A certificate that is revoked does not count.',
+        read: () => this.#outageSurvived(),
+      },
+      {
         name: 'livery_certificates_late',
         help: 'Certificates with less than a quarter of their life left that were not renewed as planned (warning), or less than a tenth (critical), as the page and livery doctor report them.',
         labels: ['severity'],
@@ -96,6 +101,11 @@ export class IdentityMetrics {
         read: () => this.#clockSamples(),
       },
     ]
+  }
+
+  #outageSurvived(): number | undefined {
+    const { leastLasting } = this.#summary
+    return leastLasting === undefined ? undefined : Math.max(0, leastLasting - this.#clock.now()) / 1000
   }
 
   #clockSamples(): readonly Sample[] {

@@ -43,6 +43,7 @@ export class IdentitySummary {
   readonly #moment: Moment
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
+  #leastLasting: number | undefined
   readonly #newest = new NewestCertificate()
   /** While they are few. */
   readonly #served: OwnSeries[] = []
@@ -53,12 +54,13 @@ export class IdentitySummary {
   }
 
   add(entry: IdentityEntry): void {
-    const { identity, state, secret } = entry
+    const { identity, state, secret, lastsUntil } = entry
     const { now } = this.#moment
     increase(this.states, state)
     const code = failureCode(entry, this.#moment)
     if (code) increase(this.failing, code)
     for (const { late } of judge(entry, this.#moment)) if (late) increase(this.late, late)
+    if (lastsUntil !== undefined) this.#leastLasting = Math.min(lastsUntil, this.#leastLasting ?? lastsUntil)
     if (!secret) return
     const { notAfter } = secret
     this.remaining.push(Math.max(0, notAfter - now) / 1000)
@@ -75,6 +77,11 @@ export class IdentitySummary {
   /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */
   get earliestEnd(): number | undefined {
     return this.#earliestEnd
+  }
+
+  /** Until when all who have a certificate would have one without the CA, milliseconds since the epoch; `undefined` if nobody has one. */
+  get leastLasting(): number | undefined {
+    return this.#leastLasting
   }
 
   /** The least part of its life that a certificate has left, from 1 to 0; `undefined` without one. */

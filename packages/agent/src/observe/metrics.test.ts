@@ -169,6 +169,8 @@ test('the least that is left of a served certificate is a part of its life since
   const least = (await bench.samples()).get('livery_certificates_least_remaining_ratio')
   assert.equal(least, (notAfter - bench.clock.now()) / (notAfter - cameAt))
   assert.ok(least !== undefined && least > 0.09 && least < 0.11)
+  const lasts = (await bench.samples()).get('livery_outage_survived_seconds')
+  assert.equal(lasts, (notAfter - bench.clock.now()) / 1000)
 })
 
 test('the memory that the process can have is at least what it has', async () => {

@@ -22,6 +22,7 @@ function entry(fields: Partial<IdentityEntry>): IdentityEntry {
     addedAt: NOW,
     renewAt: undefined,
     receivedAt: undefined,
+    lastsUntil: undefined,
     lastSuccessAt: undefined,
     lastFailure: undefined,
     failingSince: undefined,

@@ -35,7 +35,7 @@ export async function composeOverview(
   const callers = await busiestCallers(source, turns)
   const pods = source.pods?.()
   const store = source.store()
-  const { earliestEnd } = summary
+  const { leastLasting } = summary
   await turns.next()
   return {
     phase: source.phase(),
@@ -44,7 +44,7 @@ export async function composeOverview(
     strictReady: !problems.some(problem => isUnready(problem, 'strict')),
     counts: countsOf(summary),
     failing: Object.fromEntries([...summary.failing].filter(([, count]) => count > 0)),
-    ...(earliestEnd !== undefined && { soonestExpiry: earliestEnd }),
+    ...(leastLasting !== undefined && { lastsUntil: leastLasting }),
     sockets: socketRows(source),
     ...callers,
     refusedConnections: await source.refusedConnections(),

@@ -91,8 +91,8 @@ export interface PageOverview {
   readonly counts: Readonly<Record<PageIdentityState, number>>
   /** Identities whose last attempt failed, by the code of the error; only codes that occur. */
   readonly failing: Readonly<Record<string, number>>
-  /** When the first of the served certificates ends; absent while there are none. */
-  readonly soonestExpiry?: number
+  /** Until when every identity that has a certificate would keep one without the CA; absent while none has one. */
+  readonly lastsUntil?: number
   readonly sockets: readonly PageSocket[]
   /** Callers that have a connection, at most 100, those with the most connections first. */
   readonly callers: readonly PageCaller[]

@@ -21,6 +21,7 @@ const wireError = v.object({
   retryable: v.optional(v.boolean()),
   retryAfterMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0))),
   local: v.optional(v.boolean()),
+  deferred: v.optional(v.pipe(v.number(), v.finite())),
   option: v.optional(field),
 })
 

@@ -41,7 +41,7 @@ test('tokens, connection, log and counters of the agent are there, and what it p
     console.log('printed')
     context.metrics.counter('calls', 'Calls.').add(2)
     try { context.metrics.counter('Wrong name', '') } catch (error) { context.log.warn(error.message) }
-    throw new CAError('denied', [token === 'secret', first === second, Buffer.isBuffer(first.roots), first.roots, description, isConfigured({})].join(), { retryAfterMs: 5, local: true })`
+    throw new CAError('denied', [token === 'secret', first === second, Buffer.isBuffer(first.roots), first.roots, description, isConfigured({}), request.replaces.failingSince].join(), { retryAfterMs: 5, local: true, deferred: request.replaces.notAfter })`
   let asked: unknown
   const client = await bench.open(
     t,
@@ -62,12 +62,19 @@ test('tokens, connection, log and counters of the agent are there, and what it p
     },
   )
   await assert.rejects(
-    client.issue({ identity: BAD, ttlSeconds: 60, tokenFile: '/t', signal: never, csr: assert.fail }),
+    client.issue({
+      identity: BAD,
+      ttlSeconds: 60,
+      tokenFile: '/t',
+      replaces: { notAfter: 7, failingSince: 6 },
+      signal: never,
+      csr: assert.fail,
+    }),
     (error: unknown) => {
       assert.ok(error instanceof CAError)
       assert.deepEqual(
-        [error.code, error.message, error.retryable, error.retryAfterMs, error.local],
-        ['denied', 'true,true,true,roots,a token,false', false, 5, true],
+        [error.code, error.message, error.retryable, error.retryAfterMs, error.local, error.deferred],
+        ['denied', 'true,true,true,roots,a token,false,6', false, 5, true, 7],
       )
       return true
     },

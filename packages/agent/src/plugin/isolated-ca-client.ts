@@ -88,7 +88,7 @@ class IsolatedCAClient implements CAClient {
 
   /** The process has a number in place of what cannot be sent. */
   #register(request: CertificateRequest): WireRequest {
-    const { identity, ttlSeconds, tokenFile, connectWithinMs, ticket } = request
+    const { identity, ttlSeconds, tokenFile, connectWithinMs, replaces, ticket } = request
     const id = this.#nextId++
     this.#open.set(id, request)
     const { stored } = ticket ?? {}
@@ -98,6 +98,7 @@ class IsolatedCAClient implements CAClient {
       ttlSeconds,
       ...(tokenFile !== undefined && { tokenFile }),
       ...(connectWithinMs !== undefined && { connectWithinMs }),
+      ...(replaces && { replaces }),
       ...(ticket && { ticket: stored === undefined ? {} : { stored } }),
     }
   }

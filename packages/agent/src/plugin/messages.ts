@@ -3,6 +3,7 @@ import type {
   AgentKey,
   CACapabilities,
   CAChange,
+  CertificateRequest,
   CertificateSigningRequest,
   Credential,
   CredentialRequest,
@@ -84,6 +85,7 @@ export interface WireRequest {
   readonly ttlSeconds: number
   readonly tokenFile?: string
   readonly connectWithinMs?: number
+  readonly replaces?: NonNullable<CertificateRequest['replaces']>
   readonly ticket?: { readonly stored?: string }
 }
 

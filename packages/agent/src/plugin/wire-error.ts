@@ -9,6 +9,7 @@ export interface WireError {
   readonly retryable?: boolean
   readonly retryAfterMs?: number
   readonly local?: boolean
+  readonly deferred?: number
   /** Of an `OptionError`. */
   readonly option?: string
 }
@@ -23,7 +24,7 @@ export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
     const { name, message }: Error = thrown
-    const { code, retryable, retryAfterMs, local, option } = thrown as Error &
+    const { code, retryable, retryAfterMs, local, deferred, option } = thrown as Error &
       Partial<Omit<CAError, 'name'> & OptionError>
     const plain = {
       name: clip(name, MAX_FIELD),
@@ -37,6 +38,7 @@ export function toWire(thrown: unknown): WireError {
       ...(typeof retryable === 'boolean' && { retryable }),
       ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),
       ...(local === true && { local }),
+      ...(typeof deferred === 'number' && Number.isFinite(deferred) && { deferred }),
     }
   } catch {
     return { name: 'Error', message: 'it threw something that cannot be read' }
@@ -45,13 +47,23 @@ export function toWire(thrown: unknown): WireError {
 
 /** Never throws: the other side may have sent anything. */
 export function fromWire(wire: WireError): Error {
-  const { name, message: given, code, option, retryable, retryAfterMs, local }: Partial<WireError> = wire ?? {}
+  const {
+    name,
+    message: given,
+    code,
+    option,
+    retryable,
+    retryAfterMs,
+    local,
+    deferred,
+  }: Partial<WireError> = wire ?? {}
   const message = typeof given === 'string' ? given : 'it gave an error without a message'
   if (code !== undefined && CA_ERROR_CODES.includes(code))
     return new CAError(code, message, {
       ...(typeof retryable === 'boolean' && { retryable }),
       ...(typeof retryAfterMs === 'number' && Number.isFinite(retryAfterMs) && { retryAfterMs }),
       ...(local === true && { local }),
+      ...(typeof deferred === 'number' && Number.isFinite(deferred) && { deferred }),
     })
   if (name === 'TypeError' && typeof option === 'string') return new OptionError(option, message)
   return name === 'TypeError' ? new TypeError(message) : new Error(message)

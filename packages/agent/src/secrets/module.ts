@@ -43,7 +43,7 @@ export const secrets = {
 
 function createSecretManager({ config, ca, store, files, roots, crls, keyGenerator, vault, clock, events }: Needs) {
   const { revokesMissingRoots = false } = config.ca.plugin.capabilities
-  const { ratio, jitter, ackWait, overlap } = config.rotation
+  const { ratio, jitter, survive, ackWait, overlap } = config.rotation
   const settleMs = configuredSettle(config, config.ca)
   return new SecretManager({
     ca,
@@ -63,6 +63,7 @@ function createSecretManager({ config, ca, store, files, roots, crls, keyGenerat
       ratio,
       jitter,
       ackWaitMs: ackWait,
+      ...(survive !== undefined && { surviveMs: survive }),
       ...(settleMs !== undefined && { settleMs }),
       ...(overlap !== undefined && { overlapMs: overlap }),
     },

@@ -49,6 +49,16 @@ export interface CertificateRequest {
    */
   readonly connectWithinMs?: number
   /**
+   * What the identity has until it gets the new certificate: a plugin with several CAs can put off the next one by it
+   * ({@link CAError.deferred}). Absent for an identity that needs one now: it has none, or one that peers refuse, or an operator wishes another.
+   */
+  readonly replaces?: {
+    /** Milliseconds since the epoch. */
+    readonly notAfter: number
+    /** When the first of the failures in a row to replace it came, milliseconds since the epoch; absent unless the last attempt failed. */
+    readonly failingSince?: number
+  }
+  /**
    * Makes the key and the CSR on the first call, and gives the same CSR on each later one. A CA that signs awaits it
    * and never sees the key; a source that brings its own key never calls it.
    */
@@ -140,6 +150,11 @@ export class CAError extends Error {
   readonly retryAfterMs: number | undefined
   /** Whether the cause is on this node, such as a file of the identity that is missing: then it says nothing of the CA. */
   readonly local: boolean
+  /**
+   * The plugin has another way to a certificate, and keeps it until then (milliseconds since the epoch), since enough is left of
+   * what the request replaces: it is asked again then at the latest. This says nothing of the CA for other identities.
+   */
+  readonly deferred: number | undefined
 
   constructor(code: CAErrorCode, message: string, options: CAErrorOptions = {}) {
     super(message, options.cause === undefined ? {} : { cause: options.cause })
@@ -147,6 +162,7 @@ export class CAError extends Error {
     this.retryable = options.retryable ?? RETRYABLE.has(code)
     this.retryAfterMs = options.retryAfterMs
     this.local = options.local ?? false
+    this.deferred = options.deferred
   }
 }
 
@@ -156,5 +172,6 @@ export interface CAErrorOptions {
   readonly retryAfterMs?: number
   /** Default: `false`. */
   readonly local?: boolean
+  readonly deferred?: number
   readonly cause?: unknown
 }

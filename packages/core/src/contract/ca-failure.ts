@@ -12,11 +12,12 @@ const CODES: ReadonlySet<unknown> = new Set(CA_ERROR_CODES)
 export function asShownCAError(thrown: unknown, before = ''): CAError {
   try {
     if (thrown instanceof CAError && CODES.has(thrown.code)) {
-      const { code, retryable, retryAfterMs, local } = thrown
+      const { code, retryable, retryAfterMs, local, deferred } = thrown
       return new CAError(code, scrub(thrown), {
         retryable: retryable === true,
         local: local === true,
         ...(typeof retryAfterMs === 'number' && !Number.isNaN(retryAfterMs) && { retryAfterMs }),
+        ...(Number.isFinite(deferred) && { deferred: Number(deferred) }),
       })
     }
   } catch {
@@ -30,10 +31,14 @@ export function isAbsence({ code, local }: Pick<CAError, 'code' | 'local'>): boo
   return !local && (code === 'unavailable' || code === 'timeout')
 }
 
-/** What failures of one cause have in common: `absence` for there is no CA, else the code, and whether the cause is on this node. */
-export type FailureKind = 'absence' | CAErrorCode | `local ${CAErrorCode}`
+/**
+ * What failures of one cause have in common: `absence` for there is no CA, `deferred` for another CA that is kept for later, else
+ * the code, and whether the cause is on this node.
+ */
+export type FailureKind = 'absence' | 'deferred' | CAErrorCode | `local ${CAErrorCode}`
 
-export function failureKind(failure: Pick<CAError, 'code' | 'local'>): FailureKind {
+export function failureKind(failure: Pick<CAError, 'code' | 'local' | 'deferred'>): FailureKind {
+  if (failure.deferred !== undefined) return 'deferred'
   if (isAbsence(failure)) return 'absence'
   // What a node asks first, such as its API server, may answer too late or not at all.
   const code = failure.code === 'timeout' ? 'unavailable' : failure.code

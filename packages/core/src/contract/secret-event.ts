@@ -18,6 +18,8 @@ export type SecretEvent =
   | { readonly kind: 'shared-failure-over'; readonly failure: FailureKind; readonly since: number }
   /** Of the trust domain: the CA refused the longer lifetime for an identity. Each one is reported once. */
   | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
+  /** Of the trust domain: the CA gives certificates that cannot outlive the outage that they should. Reported again once they live half as long. */
+  | { readonly kind: 'life-too-short'; readonly lifetimeMs: number; readonly surviveMs: number }
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {

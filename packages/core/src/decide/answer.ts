@@ -11,13 +11,20 @@ import type { Answer, Found, Judged, RestoreSource } from './event.ts'
 import { bringForward, enqueue, isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
-import { followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime, spreadTime } from './renewal-time.ts'
+import {
+  canOutlive,
+  followTime,
+  latestChange,
+  MIN_RENEWAL_INTERVAL_MS,
+  renewalTime,
+  spreadTime,
+} from './renewal-time.ts'
 import { failed } from './retry.ts'
 import { checkRevocation } from './revocation.ts'
 import { followFirst, mayReplace } from './rollout.ts'
 import { accept } from './roots.ts'
 import { offer } from './serving.ts'
-import { report, type Step } from './step.ts'
+import { report, reportForAll, type Step } from './step.ts'
 
 /** The CA's answer, which passed every check of its own. */
 export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
@@ -114,6 +121,7 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
   const inUse = worthKeeping(identity, now)
   const replaces = mayReplace(step, identity, issued)
   const from = servedFrom(step, issued, replaces ? undefined : inUse)
+  checkLife(step, notAfter - Math.max(now, issued.secret.notBefore))
   const renewAt = renewedAt(step, identity, issued, askedAt)
   report(step, identity.id, { kind: 'issued', serialNumber, notAfter, renewAt })
   if (from > now) reportPostponed(step, identity, issued, from)
@@ -142,6 +150,16 @@ function renewedAt(step: Step, identity: Identity, issued: Issued, askedAt: numb
   const usableFrom = Math.max(now, notBefore)
   const planned = renewalTime({ usableFrom, notAfter }, policy.rotation, issued.slot)
   return isSuperseded(step, identity, issued, askedAt) ? Math.min(planned, timeToFollow(step, identity)) : planned
+}
+
+/** Lives differ by seconds, and shrink as the CA's own certificate ends: only one that is half as long is news. */
+function checkLife(step: Step, lifetimeMs: number): void {
+  const { state } = step
+  const { surviveMs } = step.policy.rotation
+  if (surviveMs === undefined || canOutlive(lifetimeMs, surviveMs) || lifetimeMs > state.shortestLifeReported / 2)
+    return
+  state.shortestLifeReported = lifetimeMs
+  reportForAll(step, { kind: 'life-too-short', lifetimeMs, surviveMs })
 }
 
 /** It begins after the one in use ends: the clock of the CA, or of the replica that answered, is ahead. Another may not be. */

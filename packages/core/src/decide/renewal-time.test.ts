@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { latestChange, renewalSlot, renewalTime, slotOf, spreadTime } from './renewal-time.ts'
+import { canOutlive, latestChange, renewalSlot, renewalTime, slotOf, spreadTime } from './renewal-time.ts'
 
 const policy = { ratio: 0.5, jitter: 0.1 }
 const HOUR = 3_600_000
@@ -30,6 +30,27 @@ test('back-dating by the CA does not make a short-lived certificate due at once'
 test('two renewals are at least a second apart, whatever the lifetime', () => {
   for (const lifetime of [-5_000, 0, 1, 500]) {
     assert.equal(renewalTime({ usableFrom: 0, notAfter: lifetime }, policy, 0), 1_000)
+  }
+})
+
+test('a certificate that should outlive an outage is renewed while so much is left, and by the ratio at the latest', () => {
+  const promised = { ...policy, surviveMs: 12 * HOUR }
+  const hours = (lifetime: number, phase: number) =>
+    renewalTime({ usableFrom: 0, notAfter: lifetime * HOUR }, promised, phase) / HOUR
+  for (const phase of [0, 0.5, 0.999]) {
+    assert.ok(hours(20, phase) <= 8 && hours(20, phase) >= 4, `at ${hours(20, phase)}`)
+    assert.ok(hours(14, phase) <= 2 && hours(14, phase) >= 1, `at ${hours(14, phase)}`)
+    assert.equal(hours(90 * 24, phase), renewalTime({ usableFrom: 0, notAfter: 90 * 24 * HOUR }, policy, phase) / HOUR)
+  }
+  assert.ok(hours(20, 0.9) > hours(20, 0.1), 'renewals are spread')
+})
+
+test('a life that is too short for the outage is renewed by the ratio', () => {
+  const promised = { ...policy, surviveMs: 12 * HOUR }
+  for (const lifetime of [-1, 0, HOUR, 12 * HOUR, 13 * HOUR]) {
+    assert.equal(canOutlive(Math.max(lifetime, 0), promised.surviveMs), false)
+    const certificate = { usableFrom: 0, notAfter: lifetime }
+    assert.equal(renewalTime(certificate, promised, 0.5), renewalTime(certificate, policy, 0.5))
   }
 })
 

@@ -19,6 +19,16 @@ export interface RotationPolicy {
   readonly ratio: number
   /** Half-width of the window around `ratio`, as a fraction of the lifetime. */
   readonly jitter: number
+  /** A renewal is planned while so much is left, milliseconds: the outage of the CA that a certificate outlives. Absent: `ratio` alone decides. */
+  readonly surviveMs?: number
+}
+
+/** A promise that would have a certificate renewed before this share of its life is not kept: the CA would be asked without end. */
+const SOONEST_RENEWAL = 0.1
+
+/** Whether a certificate with this lifetime can be renewed while `surviveMs` of it are left. */
+export function canOutlive(lifetimeMs: number, surviveMs: number): boolean {
+  return surviveMs <= lifetimeMs * (1 - SOONEST_RENEWAL)
 }
 
 /**
@@ -40,7 +50,15 @@ export function renewalTime(
 ): number {
   const lifetime = Math.max(certificate.notAfter - certificate.usableFrom, 0)
   const fraction = Math.min(Math.max(policy.ratio + policy.jitter * (2 * slot - 1), 0), 1)
-  return certificate.usableFrom + Math.max(lifetime * fraction, MIN_RENEWAL_INTERVAL_MS)
+  const promised = promisedFraction(lifetime, policy, slot)
+  return certificate.usableFrom + Math.max(lifetime * Math.min(fraction, promised), MIN_RENEWAL_INTERVAL_MS)
+}
+
+/** In a window as wide as that around the ratio, which ends when no more is left than what a certificate outlives; 1 without such a promise. */
+function promisedFraction(lifetime: number, { jitter, surviveMs }: RotationPolicy, slot: number): number {
+  if (surviveMs === undefined || !canOutlive(lifetime, surviveMs)) return 1
+  const latest = 1 - surviveMs / lifetime
+  return latest - Math.min(2 * jitter, latest / 2) * (1 - slot)
 }
 
 /**

@@ -8,6 +8,7 @@ import { requestedWait } from './ca.ts'
 import { countFailure } from './ca-health.ts'
 import { enqueue, isCurrent, nextBackoff, retryAfter } from './plan.ts'
 import { shareFailure } from './refusals.ts'
+import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import { report, reportForAll, type Step } from './step.ts'
 
 /** The request has ended without a certificate: plans the next one, unless nobody waits for it any longer. */
@@ -15,6 +16,10 @@ export function failed(step: Step, request: Request, failure: CAError, waitedMs:
   const { state } = step
   if (!isCurrent(request)) return
   const identity = request.of
+  if (failure.deferred !== undefined) {
+    putOff(step, request, failure, failure.deferred)
+    return
+  }
   noteContradiction(step, identity, failure)
   if (!waitsForApproval(step, identity)) countFailure(step, request, failure, waitedMs)
   const { nextProbeAt } = state.ca.absence
@@ -28,6 +33,18 @@ export function failed(step: Step, request: Request, failure: CAError, waitedMs:
   const delayMs = waitAfter(step, request, failure)
   noteFailure(step, identity, failure)
   retryAfter(step, identity, delayMs)
+}
+
+/**
+ * Another CA could issue, and is kept until `until`. Identities without a certificate may ask that one now, so this counts for
+ * none of them, and takes none of their probes. It is tried again sooner, too: the first CA may be back.
+ */
+function putOff(step: Step, request: Request, failure: CAError, until: number): void {
+  const { state, now } = step
+  state.ca.absence.passed(request.sentAt, now)
+  noteFailure(step, request.of, failure)
+  const leftMs = Math.max(until - now, MIN_RENEWAL_INTERVAL_MS)
+  retryAfter(step, request.of, Math.min(nextBackoff(step, request.of), leftMs))
 }
 
 /** Milliseconds until the request is made again. */
@@ -82,8 +99,8 @@ function noteFailure(step: Step, identity: Identity, failure: CAError): void {
 }
 
 /** A CA that is away or has no room fails for all: that says nothing of an identity. */
-function failsForAll({ code, local }: CAError): boolean {
-  return !local && (code === 'unavailable' || code === 'rate-limited')
+function failsForAll({ code, local, deferred }: CAError): boolean {
+  return deferred !== undefined || (!local && (code === 'unavailable' || code === 'rate-limited'))
 }
 
 /** `false` where the CA refuses even the shortest lifetime. */

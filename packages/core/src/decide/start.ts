@@ -1,6 +1,6 @@
 /** Starts the requests that may start now. */
 
-import type { Identity, Request, Urgency } from '../state/identity.ts'
+import { type Identity, lastsUntil, type Request, type Urgency, usable } from '../state/identity.ts'
 import { limitOf } from './ca.ts'
 import { setWork } from './plan.ts'
 import { renewalSlot } from './renewal-time.ts'
@@ -37,8 +37,19 @@ function start(step: Step, identity: Identity, urgency: Urgency): void {
     connectWithinMs: state.ca.absence.started(now, identity),
     ttlSeconds: state.ttl.of(identity.id),
     tokenFile: identity.tokenFile,
+    // On demand with a certificate: an operator wishes another one now.
+    replaces: urgency === 'on-demand' ? undefined : replacedBy(step, identity),
     slot: renewalSlot(identity.slot, policy.random()),
   }
   setWork(step, identity, { kind: 'fetching', request })
   step.actions.push({ kind: 'fetch', request })
+}
+
+/** Nothing where the one in use is worth little by now: other nodes drop a root that was given up, whatever is left of the certificate. */
+function replacedBy({ state: { bundles }, now }: Step, identity: Identity): Request['replaces'] {
+  const notAfter = lastsUntil(identity, now)
+  const { id, health } = identity
+  const { fingerprint = '' } = usable(identity, now)?.root ?? {}
+  if (notAfter === undefined || (bundles.holderOf(id, fingerprint)?.isGivenUp(fingerprint) ?? true)) return undefined
+  return { notAfter, ...(health.kind === 'failing' && { failingSince: health.since }) }
 }

@@ -78,7 +78,7 @@ export async function fetch(
 
 async function ask(
   ca: CAClient,
-  { of, ttlSeconds, tokenFile, connectWithinMs }: Request,
+  { of, ttlSeconds, tokenFile, connectWithinMs, replaces }: Request,
   signal: AbortSignal,
   key: RequestKey,
   ticket: Ticket,
@@ -86,6 +86,7 @@ async function ask(
   const optional = {
     ...(tokenFile !== undefined && { tokenFile }),
     ...(connectWithinMs !== undefined && { connectWithinMs }),
+    ...(replaces && { replaces }),
   }
   return await ca.issue({ identity: of.id, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
 }

@@ -4,7 +4,7 @@ import { CA_ERROR_CODES, type CAErrorCode } from '../contract/ca-client.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { CertificateSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { type Identity, usable } from './identity.ts'
+import { type Identity, lastsUntil, usable } from './identity.ts'
 
 /**
  * Where an identity is in its life. There is no other state:
@@ -44,6 +44,8 @@ export interface IdentityEntry {
   readonly root: TrustAnchor | undefined
   /** When the CA gave `secret`; a newer one may wait for its time. `undefined` for one that an operator placed. */
   readonly receivedAt: number | undefined
+  /** Until when it is served if the CA gives nothing any more; `undefined` while it has nothing that peers accept. */
+  readonly lastsUntil: number | undefined
   readonly addedAt: number
   /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
   readonly renewAt: number | undefined
@@ -71,6 +73,7 @@ export function toEntry(identity: Identity, now: number, nextProbeAt: number | u
     secret: issued?.secret,
     root: issued?.root,
     receivedAt: issued?.source === 'bootstrap' ? undefined : issued?.receivedAt,
+    lastsUntil: lastsUntil(identity, now),
     addedAt: identity.addedAt,
     renewAt: renewAt(identity, nextProbeAt),
     lastSuccessAt: identity.lastSuccessAt,

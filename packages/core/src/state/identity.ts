@@ -1,6 +1,6 @@
 /** One identity that is kept: plain data. Only `decide` changes it. */
 
-import type { CAErrorCode } from '../contract/ca-client.ts'
+import type { CAErrorCode, CertificateRequest } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -28,6 +28,7 @@ export interface Request {
   readonly connectWithinMs: number | undefined
   readonly ttlSeconds: number
   readonly tokenFile: string | undefined
+  readonly replaces: CertificateRequest['replaces']
   /** See {@link Issued.slot}. */
   readonly slot: number
 }
@@ -133,6 +134,19 @@ export function usable({ current }: Identity, now: number): Issued | undefined {
 /** The certificate in use, unless it is revoked: then any other one is better. */
 export function worthKeeping(identity: Identity, now: number): Issued | undefined {
   return identity.revoked ? undefined : usable(identity, now)
+}
+
+/**
+ * Until when it is served if nothing comes any more: by the one in use, what waits to replace it, and the spare. `undefined`
+ * for one that has nothing that peers accept.
+ */
+export function lastsUntil(identity: Identity, now: number): number | undefined {
+  const inUse = worthKeeping(identity, now)
+  if (!inUse) return undefined
+  const { notAfter } = inUse.secret
+  const { upcoming, spare } = identity
+  const next = upcoming && upcoming.from <= notAfter ? upcoming.issued.secret.notAfter : notAfter
+  return Math.max(notAfter, next, spare?.secret.notAfter ?? notAfter)
 }
 
 /** The one that came last: it waits for its time, or is in use. */

@@ -125,6 +125,11 @@ export class SharedFault {
     return opens
   }
 
+  /** The probe that was sent at `startedAt` has found out nothing: the next one takes its place at once. */
+  passed(startedAt: number, now: number): void {
+    if (startedAt >= this.#lastProbeAt) this.#nextProbeAt = Math.min(this.#nextProbeAt, now)
+  }
+
   /** Somebody waits: the next probe starts soon. Not for use while one is in flight. */
   hurry(now: number): void {
     this.#nextProbeAt = Math.min(this.#nextProbeAt, Math.max(now, this.#lastProbeAt + HURRIED_PROBE_MS))

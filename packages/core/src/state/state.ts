@@ -29,6 +29,8 @@ export interface State {
   readonly ttl: TtlWishes
   /** Each is reported once, not by each identity. */
   lowestTtlReported: number
+  /** Of the lives that were too short for the outage that certificates should outlive, milliseconds. */
+  shortestLifeReported: number
   /** The agent's own. */
   readonly trustDomain: string
   readonly bundles: BundleTable
@@ -71,6 +73,7 @@ export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ..
     ca: newCAHealth(concurrency),
     ttl: new TtlWishes(ttlSeconds),
     lowestTtlReported: Number.POSITIVE_INFINITY,
+    shortestLifeReported: Number.POSITIVE_INFINITY,
     wakes: new Wakes(),
     bundleWakes: new Wakes(),
     isClosed: false,

@@ -1,7 +1,7 @@
 /** What holds after every step. */
 
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import { failingWith, type Identity, nextAt, type Request } from '../../src/state/identity.ts'
+import { failingWith, type Identity, isAlone, nextAt, type Request } from '../../src/state/identity.ts'
 import type { Issued } from '../../src/state/issued.ts'
 import { isUsed } from '../../src/state/state.ts'
 import type { TrustBundle } from '../../src/trust/trust-bundle.ts'
@@ -9,6 +9,8 @@ import type { World } from './world.ts'
 
 /** A clock that is set back by less is not seen to jump. */
 const UNSEEN_JUMP_MS = 5_000
+/** Those that waited for a CA that is back are spread over so long. */
+const WOKEN_WITHIN_MS = 10_000
 
 function claim(holds: boolean, what: () => string): void {
   if (!holds) throw new Error(what())
@@ -48,6 +50,10 @@ function checkPlan(world: World, identity: Identity, current: ReadonlyMap<Identi
   switch (work.kind) {
     case 'waiting':
       claim(Number.isFinite(work.due), () => `${id} waits until ${work.due}`)
+      claim(
+        isAlone(identity) || work.due <= Math.max(world.putOff.get(identity) ?? work.due, world.now + WOKEN_WITHIN_MS),
+        () => `${id} was put off, and is asked for later`,
+      )
       break
     case 'fetching':
       claim(current.get(identity) === work.request, () => `${id} waits for a request that is not in flight`)

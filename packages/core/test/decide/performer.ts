@@ -4,6 +4,7 @@ import { CAError } from '../../src/contract/ca-client.ts'
 import { asShownCAError } from '../../src/contract/ca-failure.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
 import type { Action, Answer, Event, Found, Judged, RestoreSource } from '../../src/decide/event.ts'
+import { MIN_RENEWAL_INTERVAL_MS } from '../../src/decide/renewal-time.ts'
 import type { TrustBundleSecret } from '../../src/secrets/secret-item.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 import { type Identity, type Request, usable } from '../../src/state/identity.ts'
@@ -33,6 +34,8 @@ export abstract class Performer {
   /** What each watcher was notified of last. */
   readonly watched = new Map<SpiffeId, Issued | undefined>()
   readonly flights = new Map<Request, Flight>()
+  /** When those that were put off are to be asked for at the latest. */
+  readonly putOff = new Map<Identity, number>()
   readonly reads: Read[] = []
   readonly rootsAsked: { jump: number; at: number }[] = []
   /** Keys that were made and not wiped. */
@@ -139,6 +142,9 @@ export abstract class Performer {
     const { settings, now } = this
     const index = this.ids.indexOf(request.of.id)
     this.sent++
+    this.putOff.delete(request.of)
+    if (request.replaces && (request.of.revoked || !usable(request.of, now)))
+      throw new Error(`${request.of.id} needs a certificate now, and may be put off`)
     this.limits.fetched(request.of.id)
     this.flights.set(request, {
       answerAt: now + this.ca.latency(index),
@@ -157,6 +163,8 @@ export abstract class Performer {
     this.flights.delete(request)
     const waitedMs = Math.min(this.now - request.sentAt, this.idleMs - flight.sentIdleMs)
     const result = this.#resultOf(request, flight)
+    if (result instanceof CAError && result.deferred !== undefined)
+      this.putOff.set(request.of, Math.ceil(Math.max(result.deferred, this.now + MIN_RENEWAL_INTERVAL_MS)))
     if (result instanceof CAError) this.dispatch({ kind: 'failed', request, failure: result, waitedMs })
     else this.dispatch({ kind: 'answered', request, answer: result, waitedMs })
   }

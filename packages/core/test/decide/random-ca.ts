@@ -28,6 +28,9 @@ export const MODES = [
   'local-unavailable',
   'invalid-csr',
   'changing',
+  'deferring',
+  'deferring-alone',
+  'deferring-badly',
 ] as const
 
 export type Mode = (typeof MODES)[number]
@@ -83,9 +86,11 @@ export class RandomCA {
     return indices.flatMap(index => this.#authorities[index]?.root ?? [])
   }
 
-  answer({ of: { id }, ttlSeconds }: Request, index: number, now: number, refusal: Refusal): Answer | CAError {
+  answer(request: Request, index: number, now: number, refusal: Refusal): Answer | CAError {
     const mode = this.#concerns(index) ? this.#modeOfNow() : 'good'
-    const failure = this.#failure(mode, ttlSeconds)
+    const { id } = request.of
+    const { ttlSeconds } = request
+    const failure = this.#deferral(mode, request, now) ?? this.#failure(mode, ttlSeconds)
     if (failure) return failure
     const isEarly = mode === 'early'
     const isShort = mode === 'short'
@@ -118,6 +123,18 @@ export class RandomCA {
     return this.mode === 'changing' ? this.#random.pick(MODES) : this.mode
   }
 
+  /** As a list of CAs whose first one is down. `deferring-alone`: the others are down, too; `deferring-badly`: whatever it is asked for, and until any time. */
+  #deferral(mode: Mode, { replaces }: Request, now: number): CAError | undefined {
+    if (mode === 'deferring-badly')
+      return new CAError('bad-response', mode, { deferred: now + this.amount - this.#random.below(300_000) })
+    if (mode !== 'deferring' && mode !== 'deferring-alone') return undefined
+    const { notAfter = now, failingSince = now } = replaces ?? {}
+    const since = Math.min(failingSince, now)
+    const deferred = since + (notAfter - since) / 2
+    if (deferred > now) return new CAError('unavailable', mode, { deferred })
+    return mode === 'deferring' ? undefined : new CAError('unavailable', mode)
+  }
+
   #failure(mode: Mode, ttlSeconds: number): CAError | undefined {
     const { amount } = this
     switch (mode) {
@@ -145,6 +162,9 @@ export class RandomCA {
       case 'good':
       case 'silent':
       case 'changing':
+      case 'deferring':
+      case 'deferring-alone':
+      case 'deferring-badly':
       case 'early':
       case 'short':
         return undefined

@@ -95,7 +95,7 @@ function Healthy() {
         </h1>
       </div>
     )
-  const { counts, soonestExpiry, phase, plannedPerMinute } = value
+  const { counts, lastsUntil, phase, plannedPerMinute } = value
   const planned = plannedPerMinute.reduce((sum, count) => sum + count, 0)
   const waiting = counts.Initializing
   return (
@@ -108,7 +108,9 @@ function Healthy() {
         {waiting === 0
           ? 'Every identity that is in use has a certificate.'
           : `${counted(waiting, 'identity waits', 'identities wait')} for the first certificate.`}{' '}
-        {soonestExpiry === undefined ? '' : `The first certificate ends in ${formatAge(soonestExpiry - now.value)}.`}{' '}
+        {lastsUntil === undefined
+          ? ''
+          : `If the CA died now, the first certificate would end in ${formatAge(lastsUntil - now.value)}.`}{' '}
         {`${counted(planned, 'renewal is', 'renewals are')} planned for the next hour.`}
       </p>
       <p class="remedy">{workText(value)}</p>

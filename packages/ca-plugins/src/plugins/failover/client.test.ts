@@ -35,6 +35,7 @@ function withoutList(ca: TestCA): CAClient {
 interface BenchOptions {
   readonly members?: (first: TestCA, second: TestCA) => readonly CAMember[]
   readonly rootsFile?: string
+  readonly afterMs?: number
 }
 
 async function bench({ members = both, ...options }: BenchOptions = {}) {
@@ -437,4 +438,71 @@ test('once it is closed it asks nobody, and open requests end', async () => {
   await Promise.all([client[Symbol.asyncDispose](), client[Symbol.asyncDispose](), ended])
   await Promise.all([issue(), roots()].map(refused => assert.rejects(refused, /closed/)))
   assert.throws(() => client.subscribe(() => {}), /closed/)
+})
+
+const HOUR = 3_600_000
+
+test('a renewal waits for the first CA until half is left of what was left when it failed, and goes to the next one then', async () => {
+  const { clock, first, second, issue, issuerOf, taken } = await bench()
+  first.answer = failing('unavailable')
+  const failingSince = clock.now()
+  const notAfter = failingSince + 4 * HOUR
+  const deferred = failingSince + 2 * HOUR
+  await assert.rejects(issue({ replaces: { notAfter } }), {
+    code: 'unavailable',
+    deferred,
+    message: /says unavailable/,
+  })
+  await clock.advance(2 * HOUR - 1)
+  const replaces = { notAfter, failingSince }
+  for (let i = 0; i < 5; i++) await assert.rejects(issue({ replaces }), { code: 'unavailable', deferred })
+  assert.equal(first.requests.length, 3, 'an open breaker is not asked')
+  assert.equal(second.requests.length, 0)
+  assert.equal(await issuerOf(), 'second', 'who has nothing does not wait')
+  await clock.advance(1)
+  await issue({ replaces })
+  assert.equal(taken.length, 2)
+})
+
+test('a renewal that waits goes to the first CA once that answers', async () => {
+  const { clock, first, second, issue } = await bench()
+  first.answer = failing('timeout')
+  const replaces = { notAfter: clock.now() + 4 * HOUR, failingSince: clock.now() }
+  for (let i = 0; i < 3; i++) await assert.rejects(issue({ replaces }), { code: 'timeout' })
+  first.answer = signing
+  await clock.advance(30_000)
+  await issue({ replaces })
+  assert.equal(second.requests.length, 0)
+})
+
+test('after says how long a renewal waits, half of what was left at the longest, and a clock that was set back does not add to it', async () => {
+  const { clock, first, issue } = await bench({ afterMs: HOUR })
+  first.answer = failing('unavailable')
+  const now = clock.now()
+  await assert.rejects(issue({ replaces: { notAfter: now + 4 * HOUR } }), { deferred: now + HOUR })
+  await assert.rejects(issue({ replaces: { notAfter: now + HOUR } }), { deferred: now + HOUR / 2 })
+  const replaces = { notAfter: now + 4 * HOUR, failingSince: now + 9 * HOUR }
+  await assert.rejects(issue({ replaces }), { deferred: now + HOUR })
+})
+
+test('with after: 0s nobody waits, and a refusal is final for one that could', async () => {
+  const at = await bench({ afterMs: 0 })
+  at.first.answer = failing('unavailable')
+  const replaces = { notAfter: at.clock.now() + HOUR }
+  await at.issue({ replaces })
+  assert.equal(at.second.requests.length, 1)
+  const { first, issue } = await bench()
+  first.answer = failing('denied')
+  await assert.rejects(issue({ replaces }), { code: 'denied', deferred: undefined })
+})
+
+test('a first CA that asks to be left alone keeps renewals waiting, and what fails on this node stays local', async () => {
+  const { clock, first, issue } = await bench()
+  const replaces = { notAfter: clock.now() + HOUR }
+  const deferred = clock.now() + HOUR / 2
+  first.answer = () => Promise.reject(new CAError('unavailable', 'a file is missing', { local: true }))
+  await assert.rejects(issue({ replaces }), { code: 'unavailable', local: true, deferred })
+  first.answer = () => Promise.reject(new CAError('rate-limited', 'no room', { retryAfterMs: 60_000 }))
+  for (let i = 0; i < 2; i++)
+    await assert.rejects(issue({ replaces }), { code: 'rate-limited', local: false, deferred })
 })

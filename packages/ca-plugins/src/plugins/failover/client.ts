@@ -28,6 +28,8 @@ interface FailoverOptions {
   /** How long at first, and at most, milliseconds. */
   readonly openMs: number
   readonly maxOpenMs: number
+  /** How long a renewal waits for the first CA, milliseconds, and at the longest until half is left of what was left. Default: until then. */
+  readonly afterMs?: number
   /** A PEM file with roots that are always served. */
   readonly rootsFile?: string
   /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
@@ -79,7 +81,8 @@ export class FailoverClient implements CAClient {
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {
     const signal = this.#closing.until(request.signal)
     const failures: Failure[] = []
-    for (const guarded of this.#askable()) {
+    const keptUntil = this.#othersKeptUntil(request)
+    for (const guarded of keptUntil === undefined ? this.#askable() : this.#firstIfAskable()) {
       try {
         return await this.#issueBy(guarded, { ...request, signal })
       } catch (error) {
@@ -89,7 +92,7 @@ export class FailoverClient implements CAClient {
         failures.push(failure)
       }
     }
-    throw this.#nobody(request, failures)
+    throw keptUntil === undefined ? this.#nobody(request, failures) : this.#putOff(request, failures, keptUntil)
   }
 
   get isListPartial(): boolean {
@@ -109,6 +112,22 @@ export class FailoverClient implements CAClient {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.close()
     this.#roots[Symbol.dispose]()
+  }
+
+  /** Until when a renewal waits for the first CA, milliseconds since the epoch; `undefined` where the others may be asked. */
+  #othersKeptUntil({ replaces }: CertificateRequest): number | undefined {
+    if (!replaces) return undefined
+    const { afterMs = Number.POSITIVE_INFINITY, clock } = this.#options
+    const now = clock.now()
+    // The clock may have been set back meanwhile.
+    const since = Math.min(replaces.failingSince ?? now, now)
+    const until = since + Math.min(afterMs, (replaces.notAfter - since) / 2)
+    return until > now ? until : undefined
+  }
+
+  /** The breaker of another CA is not asked: it would take that for a call. */
+  #firstIfAskable(): readonly Guarded[] {
+    return this.#guarded.slice(0, 1).filter(({ breaker }) => breaker.admits())
   }
 
   /** The CAs whose breakers let a call through; if none does, one that did not ask for rest: somebody has to be asked. */
@@ -171,6 +190,14 @@ export class FailoverClient implements CAClient {
     }
     if (issued.roots || this.#roots.knows(member)) return issued
     return { ...issued, roots: await this.#roots.ask(member, signal) }
+  }
+
+  #putOff({ identity }: CertificateRequest, [failure]: readonly Failure[], until: number): CAError {
+    const isResting = (this.#guarded[0]?.breaker.restMs ?? 0) > 0
+    const { code, local } = failure?.error ?? { code: isResting ? 'rate-limited' : 'unavailable', local: false }
+    const reason = failure ? reasonsOf([failure]) : 'It is left alone for now, since it has failed.'
+    const text = `The first CA of the list does not issue for ${identity}. The next one is asked from ${new Date(until).toISOString()} on: enough is left of the certificate in use. ${reason}`
+    return new CAError(code, text, { cause: failure?.error, local, deferred: until })
   }
 
   #nobody({ identity }: CertificateRequest, failures: readonly Failure[]): CAError {

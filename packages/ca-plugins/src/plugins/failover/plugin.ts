@@ -38,13 +38,14 @@ function parts({ clock, log, metrics, rootsPollMs }: CAContext, config: Failover
     failures: FAILURES,
     openMs: PAUSE_MS,
     maxOpenMs: MAX_PAUSE_MS,
+    ...(config.after !== undefined && { afterMs: config.after }),
     ...(config.roots !== undefined && { rootsFile: config.roots }),
     ...(rootsPollMs !== undefined && { rootsPollMs }),
     onBreaker({ name }: { readonly name: string }, change: BreakerChange): void {
       switch (change.kind) {
         case 'open':
           opened.add()
-          log.warn(`The CA ${name} is left alone for ${change.forMs} ms, and the next one is asked: ${change.reason}`)
+          log.warn(`The CA ${name} is left alone for ${change.forMs} ms, and the next one stands in: ${change.reason}`)
           break
         case 'half-open':
           halfOpened.add()
