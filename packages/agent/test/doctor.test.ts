@@ -100,13 +100,15 @@ test('a folder in which others can replace the socket, and a socket of another m
 
 test('an agent that does not run, and a folder of keys that others can look into', async t => {
   const cwd = temporaryFolder(t)
-  await configure(cwd, { ...EMBEDDED, store: { directory: 'store' } })
+  await configure(cwd, { ...EMBEDDED, store: { directory: 'store', keyFile: 'key' } })
+  await writeFile(join(cwd, 'key'), Buffer.alloc(31), { mode: 0o600 })
   await mkdir(join(cwd, 'store'))
   await chmod(join(cwd, 'store'), 0o755)
   const found = await doctor(cwd)
   assert.equal(found.code, 1)
   assert.match(found.wrong('agent').text, /nothing listens there/)
   assert.match(found.wrong('folder').remedy ?? '', /^Run: chmod 0700 \S+store$/)
+  assert.match(found.output, /store\.keyFile \S+key has 31 bytes, not 32/)
   assert.equal(found.findings.find(({ check }) => check === 'socket')?.state, 'skipped')
 })
 

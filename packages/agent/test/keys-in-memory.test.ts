@@ -142,11 +142,13 @@ for (const keyType of ['ecdsa-p256', 'rsa-2048'])
   )
 
 test(
-  'a replaced key is in memory no longer, nor the new one but sealed, with a store or without',
+  'a replaced key is in memory no longer, nor the new one but sealed, with a sealed store or without',
   options,
   async () => {
-    for (const store of [{}, { store: { directory: 'store' } }]) {
-      await using bench = await MemoryBench.start({ ttl: '4s', ...store })
+    for (const store of [{}, { store: { directory: 'store', keyFile: 'store-key' } }]) {
+      await using bench = await MemoryBench.start({ ttl: '4s', ...store }, async directory =>
+        writeFileSync(join(directory, 'store-key'), Buffer.alloc(32, 7), { mode: 0o600 }),
+      )
       using stream = await openStream(bench.socket, [WEB])
       const first = stream.secrets[0]?.privateKey ?? ''
       await stream.answered(2)

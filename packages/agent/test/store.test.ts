@@ -160,7 +160,10 @@ test('check-config shows the store with absolute paths, and refuses unknown keys
   const sealed = { directory: 'state', keyFile: 'key' }
   assert.equal((await check(sealed)).stderr, '', 'a credential of systemd is in its service only')
   await writeFile(join(cwd, 'key'), Buffer.alloc(31), { mode: 0o600 })
-  assert.match((await check(sealed)).stderr, /warning: store\.keyFile \/.*key has 31 bytes, not 32\. Write 32 random bytes/)
+  assert.match(
+    (await check(sealed)).stderr,
+    /warning: store\.keyFile \/.*key has 31 bytes, not 32\. Write 32 random bytes/,
+  )
   const refused = await check({ directory: 'state', mode: '0700' })
   assert.equal(refused.code, 78)
   assert.match(refused.stderr, /store\.mode: unknown key/)

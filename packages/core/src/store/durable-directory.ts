@@ -5,7 +5,6 @@ import { backoff } from '../time/backoff.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
 import { Semaphore } from '../time/semaphore.ts'
-import type { EntryForm } from './entry-names.ts'
 import { movePlainEntries } from './plain-entries.ts'
 import {
   MAX_BYTES,
@@ -18,6 +17,7 @@ import {
 } from './private-file.ts'
 import { isSealed, SealedEntries, type Written } from './sealed-entries.ts'
 import { SEAL_OVERHEAD, type StoreKey } from './store-key.ts'
+import type { EntryForm } from './stored-form.ts'
 
 /** So many changes share one fsync of the directory. */
 const BATCH = 32

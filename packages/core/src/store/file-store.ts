@@ -16,11 +16,21 @@ import type { Clock } from '../time/clock.ts'
 import { isListOfText, splitCertificates } from '../x509/pem.ts'
 import { BootstrapPairs } from './bootstrap-pairs.ts'
 import { DurableDirectory } from './durable-directory.ts'
-import { isEntry, MAX_ROOTS_FILE_BYTES, nameOf } from './entry-names.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
 import { reasonOf } from './private-file.ts'
 import { readStoreKey, StoreKey } from './store-key.ts'
-import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
+import {
+  decodeStored,
+  encodeStored,
+  isEntry,
+  locate,
+  MAX_ROOTS_FILE_BYTES,
+  nameOf,
+  numberFact,
+  type StoredFacts,
+  unusable,
+  wiping,
+} from './stored-form.ts'
 
 export interface FileStoreOptions {
   /** Made if it is not there. */

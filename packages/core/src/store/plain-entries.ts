@@ -3,9 +3,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StoreError } from '../contract/store.ts'
 import { Semaphore } from '../time/semaphore.ts'
-import { isEntry, MAX_ROOTS_FILE_BYTES } from './entry-names.ts'
 import { readPrivateFile, reasonOf, replaceFile, syncFolder, wipeFile } from './private-file.ts'
 import type { SealedEntries, Written } from './sealed-entries.ts'
+import { isEntry, MAX_ROOTS_FILE_BYTES } from './stored-form.ts'
 
 /** The agent serves nobody yet: nothing else needs the disk. */
 const AT_ONCE = 4

@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import { StoreError } from '../contract/store.ts'
+import { MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
 import { reasonOf } from './private-file.ts'
 
 /** The contents of a file of the store. */
@@ -11,6 +12,22 @@ export type StoredKind = 'certificate' | 'pending' | 'roots'
 
 const FORM = 'livery-store/1'
 const NEWLINE = 0x0a
+
+/** In plain text, or sealed with the key of the store. */
+export type EntryForm = 'pem' | 'sealed'
+
+const ENTRY = /^[0-9a-f]{64}(?:\.pending|\.roots)?\.(pem|sealed)$/
+/** For all the roots that a trust domain can have, with the facts beside them. */
+export const MAX_ROOTS_FILE_BYTES = 2 * MAX_ROOTS_LENGTH
+
+/** The name of a file. `id`: of an identity, or of a trust domain. */
+export function nameOf(id: string, kind: '' | '.pending' | '.roots', form: EntryForm): string {
+  return `${hash('sha256', id)}${kind}.${form}`
+}
+
+export function isEntry(name: string, form: EntryForm): boolean {
+  return ENTRY.exec(name)?.[1] === form
+}
 
 /** The facts beside the PEM blocks, none of them secret. */
 export type StoredFacts = Readonly<Record<string, unknown>>
