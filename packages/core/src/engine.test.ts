@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerInstantly, Bench, believer } from '../test/manager-bench.ts'
+import { NO_WISH } from './contract/certificate-wish.ts'
 import { CAError } from './contract/ca-client.ts'
 import { Events } from './contract/events.ts'
 import { plainKeyVault, type SealedKey } from './contract/key-vault.ts'
@@ -78,7 +79,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     keyType: 'ecdsa-p256',
     keyFormat: 'pkcs8',
   } as const
-  const of = newIdentity(WEB, { addedAt: 0, phase: 0, tokenFile: undefined, keep: { kind: 'pinned' } })
+  const of = newIdentity(WEB, { addedAt: 0, phase: 0, tokenFile: undefined, wish: NO_WISH, keep: { kind: 'pinned' } })
   const request: Request = {
     of,
     urgency: 'first',
@@ -86,6 +87,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     connectWithinMs: undefined,
     ttlSeconds: 3_600,
     tokenFile: undefined,
+    wish: NO_WISH,
     phase: 0,
   }
   let key: SealedKey | undefined

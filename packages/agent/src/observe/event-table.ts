@@ -220,6 +220,9 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   'pod-changed': kubernetes.info(describePod, { level: podLevel }),
   'pod-removed': kubernetes.info(({ pod }) => `pod ${pod} is gone`, { level: podLevel }),
   'pod-refused': kubernetes.warn(({ pod = 'a pod', message }) => `${pod} gets no identity: ${message}`),
+  'pod-name-refused': kubernetes.warn(
+    ({ pod = 'a pod', dnsName, message }) => `${pod} goes without the DNS name ${dnsName}: ${message}`,
+  ),
 
   // The log itself.
   'log-lines-dropped': rows('agent').warn(

@@ -1,5 +1,6 @@
 /** Which identities are held: those that are pinned always, others while there is room. */
 
+import { type CertificateWish, NO_WISH } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { type Identity, type Keep, newIdentity, OK, usable } from '../state/identity.ts'
 import { armWake, isUsed } from '../state/state.ts'
@@ -8,6 +9,7 @@ import { enqueue, setWork } from './plan.ts'
 import { forgetOwnRoots } from './roots.ts'
 import { clear } from './serving.ts'
 import { report, type Turn } from './turn.ts'
+import { changeWish } from './wish.ts'
 
 /** So many identities that were rejected for want of room are remembered. */
 const MAX_REJECTED = 10_000
@@ -16,15 +18,16 @@ const MAX_REJECTED = 10_000
 type End = 'forgotten' | 'idle' | 'evicted'
 
 /** Holds it until `remove`, whether there is room or not. It keeps its certificate, and a removal is cancelled. */
-export function pin(turn: Turn, id: SpiffeId, tokenFile: string | undefined): void {
+export function pin(turn: Turn, id: SpiffeId, tokenFile: string | undefined, wish: CertificateWish): void {
   const present = turn.state.identities.get(id)
   if (!present) {
     makeRoom(turn)
-    hold(turn, id, 'pinned', tokenFile)
+    hold(turn, id, 'pinned', { tokenFile, wish })
     return
   }
   if (present.keep.kind === 'removed') report(turn, id, { kind: 'kept' })
   if (present.keep.kind !== 'pinned') setKeep(turn, present, { kind: 'pinned' })
+  changeWish(turn, present, wish)
   if (tokenFile === present.tokenFile) return
   present.tokenFile = tokenFile
   retryNow(turn, present)
@@ -44,7 +47,7 @@ export function remove(turn: Turn, id: SpiffeId): void {
 export function ask(turn: Turn, id: SpiffeId): void {
   const present = turn.state.identities.get(id)
   if (present) hurryIfLacking(turn, present)
-  else if (makeRoom(turn)) hold(turn, id, 'on-demand', undefined)
+  else if (makeRoom(turn)) hold(turn, id, 'on-demand', NOTHING_SAID)
   else reject(turn, id)
 }
 
@@ -86,9 +89,16 @@ export function dropAll(turn: Turn): void {
   for (const identity of [...state.identities.values()]) end(turn, identity, 'forgotten')
 }
 
-function hold(turn: Turn, id: SpiffeId, kind: 'pinned' | 'on-demand', tokenFile: string | undefined): void {
+const NOTHING_SAID = { tokenFile: undefined, wish: NO_WISH }
+
+function hold(
+  turn: Turn,
+  id: SpiffeId,
+  kind: 'pinned' | 'on-demand',
+  said: Pick<Identity, 'tokenFile' | 'wish'>,
+): void {
   const { state, policy, now } = turn
-  const identity = newIdentity(id, { addedAt: now, phase: policy.phaseOf(id), tokenFile, keep: { kind } })
+  const identity = newIdentity(id, { addedAt: now, phase: policy.phaseOf(id), ...said, keep: { kind } })
   state.identities.set(id, identity)
   state.rejected.delete(id)
   noteUse(turn, identity)
@@ -140,7 +150,7 @@ function evictAndAdmit(turn: Turn): void {
     const isWanted = state.watched.has(id)
     if (isWanted && !makeRoom(turn)) return
     state.rejected.delete(id)
-    if (isWanted) hold(turn, id, 'on-demand', undefined)
+    if (isWanted) hold(turn, id, 'on-demand', NOTHING_SAID)
   }
 }
 

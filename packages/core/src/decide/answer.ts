@@ -1,6 +1,7 @@
 /** A certificate came, from the CA or the store: whether it is taken, from when it is served, when it is renewed. */
 
 import { CAError } from '../contract/ca-client.ts'
+import { wishText } from '../contract/certificate-wish.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { failingWith, type Identity, OK, type Request, usable, worthKeeping } from '../state/identity.ts'
 import { type Issued, type Source, toIssued } from '../state/issued.ts'
@@ -18,6 +19,7 @@ import { followFirst, mayReplace } from './rollout.ts'
 import { accept } from './roots.ts'
 import { offer } from './serving.ts'
 import { report, type Turn } from './turn.ts'
+import { followWish } from './wish.ts'
 
 /** The CA's answer, which passed every check of its own. */
 export function answered(turn: Turn, request: Request, answer: Answer, waitedMs: number): void {
@@ -73,12 +75,14 @@ function take(turn: Turn, identity: Identity, answer: Answer, request: Request):
   const { clientRefusal } = answer.verified
   if (clientRefusal !== undefined && !servesRefused(turn, identity, clientRefusal))
     return preflightFailed(id, clientRefusal)
-  return acceptAndLease(turn, id, answer, { source: answer.source, receivedAt: turn.now, phase: request.phase })
+  const { source } = answer
+  const { phase, wish } = request
+  return acceptAndLease(turn, id, answer, { source, receivedAt: turn.now, phase, wish: wishText(wish) })
 }
 
 function takeFound(turn: Turn, { id }: Identity, source: RestoreSource, found: Found): Issued | string {
   // A clock that was set back must not put off the renewal.
-  const origin = { source, receivedAt: Math.min(found.receivedAt, turn.now), phase: found.phase }
+  const origin = { source, receivedAt: Math.min(found.receivedAt, turn.now), phase: found.phase, wish: found.wish }
   // It is no word of the CA's on what it names no longer.
   const issued = acceptAndLease(turn, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
   if (!(issued instanceof CAError)) return issued
@@ -91,7 +95,7 @@ function acceptAndLease(
   turn: Turn,
   id: SpiffeId,
   { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,
-  origin: { readonly source: Source; readonly receivedAt: number; readonly phase: number },
+  origin: { readonly source: Source; readonly receivedAt: number; readonly phase: number; readonly wish: string },
 ): Issued | CAError {
   const accepted = accept(turn, offered, verified)
   if (accepted instanceof CAError) return accepted
@@ -162,6 +166,7 @@ function useFound(turn: Turn, identity: Identity, issued: Issued, found: Found, 
   const from = source === 'store' ? 'store' : 'bootstrap'
   report(turn, identity.id, { kind: 'restored', from, serialNumber, notAfter, renewAt })
   wait(turn, identity, renewAt, 'renewal')
+  followWish(turn, identity, found.wish)
   checkRevocation(turn, identity)
   // One that is not valid yet serves nobody: the CA may give one that is.
   if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(turn, identity, 'first')

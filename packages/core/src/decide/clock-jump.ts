@@ -1,10 +1,11 @@
 /** The order of work after a sleep, a stop or a clock that was set: the CA's roots first, then leaves, soonest expiry first. */
 
-import { usable } from '../state/identity.ts'
+import { newest, usable } from '../state/identity.ts'
 import type { ClockJump } from '../time/clock.ts'
 import { retryFailing } from './outage.ts'
 import { bringForward } from './plan.ts'
 import { reportForAll, type Turn } from './turn.ts'
+import { followWish } from './wish.ts'
 
 /** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
 export function clockJumped(turn: Turn, { kind, ms }: ClockJump): void {
@@ -37,6 +38,9 @@ export function rootsAsked(turn: Turn, jump: number): void {
   for (const { fault } of ca.shared.values()) fault.clockJumped(now)
   retryFailing(turn)
   // Its next request was planned by the clock as it was.
-  for (const identity of identities.values())
+  for (const identity of identities.values()) {
     if (identity.health.kind === 'ok' && !usable(identity, now)) bringForward(turn, identity, now, 'first')
+    const last = newest(identity, now)
+    if (last) followWish(turn, identity, last.wish)
+  }
 }

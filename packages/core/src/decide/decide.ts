@@ -1,7 +1,8 @@
 /** The one place of decision: what follows from an event. It starts no timer, waits for nothing and calls nobody back; it asks `policy` for chance and for verdicts. */
 
+import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { Identity } from '../state/identity.ts'
+import type { Identity, Request } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
 import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
@@ -10,12 +11,14 @@ import { clockJumped, rootsAsked } from './clock-jump.ts'
 import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
 import { retryFailing } from './outage.ts'
+import { isCurrent } from './plan.ts'
 import { failed } from './retry.ts'
 import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
 import { startNext } from './start.ts'
 import type { Policy, Turn } from './turn.ts'
 import { woke } from './wake.ts'
+import { followWish } from './wish.ts'
 
 /** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and gives what is to be done, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
@@ -29,7 +32,7 @@ function consider(turn: Turn, event: Event): void {
   const { state } = turn
   switch (event.kind) {
     case 'added':
-      pin(turn, event.id, event.tokenFile)
+      pin(turn, event.id, event.tokenFile, event.wish ?? NO_WISH)
       break
     case 'removed':
       remove(turn, event.id)
@@ -47,12 +50,10 @@ function consider(turn: Turn, event: Event): void {
       ask(turn, event.id)
       break
     case 'answered':
-      state.queue.end(event.request.urgency)
-      answered(turn, event.request, event.answer, event.waitedMs)
+      ended(turn, event.request, () => answered(turn, event.request, event.answer, event.waitedMs))
       break
     case 'failed':
-      state.queue.end(event.request.urgency)
-      failed(turn, event.request, event.failure, event.waitedMs)
+      ended(turn, event.request, () => failed(turn, event.request, event.failure, event.waitedMs))
       break
     case 'restored':
       restored(turn, event.identity, event.from, event.found)
@@ -107,6 +108,14 @@ function consider(turn: Turn, event: Event): void {
       forHeld(turn, event.id, serveAgain)
       break
   }
+}
+
+/** The wish may have changed while the request was under way. */
+function ended(turn: Turn, request: Request, conclude: () => void): void {
+  const wasCurrent = isCurrent(request)
+  turn.state.queue.end(request.urgency)
+  conclude()
+  if (wasCurrent) followWish(turn, request.of, wishText(request.wish))
 }
 
 function forHeld(turn: Turn, id: SpiffeId, act: (turn: Turn, identity: Identity) => void): void {

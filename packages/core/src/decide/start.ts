@@ -37,6 +37,7 @@ function start(turn: Turn, identity: Identity, urgency: Urgency): void {
     connectWithinMs: state.ca.absence.started(now, identity),
     ttlSeconds: state.ttl.of(identity.id),
     tokenFile: identity.tokenFile,
+    wish: identity.wish,
     phase: renewalPhase(identity.phase, policy.random()),
   }
   setWork(turn, identity, { kind: 'fetching', request })

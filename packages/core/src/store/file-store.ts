@@ -19,7 +19,7 @@ import { BootstrapPairs } from './bootstrap-pairs.ts'
 import { DurableDirectory } from './durable-directory.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
-import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping } from './stored-form.ts'
+import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping, wishFact } from './stored-form.ts'
 
 export interface FileStoreOptions {
   /** Made if it is not there. */
@@ -193,6 +193,7 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
     privateKey: Uint8Array.from(pem.subarray(0, end)),
     receivedAt: numberFact(facts, 'receivedAt'),
     phase: numberFact(facts, 'place'),
+    wish: wishFact(facts),
     isProvisional: facts['isProvisional'] === true,
     ...(isListOfText(facts['roots']) && { roots: facts['roots'], rootsFor: 'identity' }),
   }

@@ -436,9 +436,9 @@ export class World {
     const judged = this.ca.certificate(id, stored, each => this.#refusal(each))
     this.ca.signer = signer
     const { verified, offered, key } = judged
-    const { receivedAt, phase, isProvisional } = stored
+    const { receivedAt, phase, wish, isProvisional } = stored
     const fault = this.#faultOf(judged)
-    if (fault === undefined) return { verified, offered, key, receivedAt, phase, isProvisional }
+    if (fault === undefined) return { verified, offered, key, receivedAt, phase, wish, isProvisional }
     key.wipe()
     return fault
   }
