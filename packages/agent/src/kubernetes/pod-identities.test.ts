@@ -74,3 +74,23 @@ test('five hundred pods that come together are one change, and sockets look at t
   assert.deepEqual(counts, { changes: before.changes + 1, reviews: before.reviews + 1 })
   await identities.listed
 })
+
+test('pods that share an identity share its names, as many as a certificate may have', async t => {
+  const { clock, pods, problems, held } = start(t, { dnsNames: ['{pod}.svc'] })
+  const named = Array.from({ length: 65 }, (_, index) => podResource({ name: `web-${index}`, serviceAccount: 'web' }))
+  pods.replace(named.slice(0, 2).map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.deepEqual(held.get(WEB), ['web-0.svc', 'web-1.svc'])
+  pods.replace(named.slice(1, 2).map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.deepEqual(held.get(WEB), ['web-1.svc'])
+  pods.replace(named.map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.equal(held.get(WEB)?.length, 64)
+  pods.put(podResource({ name: 'api-0', serviceAccount: 'api' }))
+  await clock.advance(100)
+  assert.deepEqual(
+    problems.map(({ pod, reason }) => [pod, /more than 64/.test(reason)]),
+    [['default/web-64', true]],
+  )
+})
