@@ -62,6 +62,9 @@ test("a gateway's listener is known by its DNS name and a wildcard, and by other
   await assert.rejects(visit(port, 'shop.example', ca), { code: 'ERR_TLS_CERT_ALTNAME_INVALID' })
 
   await writeFile(file, JSON.stringify({ ...config(['not_a_name']), admin }))
-  assert.match(await livery(folder, 'check-config', '--config', file), /identities\[0\]\.dnsNames\[0\].*not a DNS name/s)
+  assert.match(
+    await livery(folder, 'check-config', '--config', file),
+    /identities\[0\]\.dnsNames\[0\].*not a DNS name/s,
+  )
   await visit(port, 'other.example', ca)
 })

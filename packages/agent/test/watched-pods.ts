@@ -28,7 +28,9 @@ export function podRules(init: RulesInit = {}): PodRules {
   const template = parseIdentityTemplate(identity, trustDomain)
   const selector = parseLabelSelector(text)
   if ('problem' in template || !selector) throw new TypeError('unusable rules')
-  const names = dnsNames.map(text => parseDnsTemplate(text, trustDomain)).flatMap(each => ('problem' in each ? [] : [each]))
+  const names = dnsNames
+    .map(text => parseDnsTemplate(text, trustDomain))
+    .flatMap(each => ('problem' in each ? [] : [each]))
   return { trustDomain, template, dnsNames: names, selector, namespaces: { only, except } }
 }
 

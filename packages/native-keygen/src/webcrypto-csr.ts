@@ -2,7 +2,11 @@
 import 'reflect-metadata'
 import type { webcrypto } from 'node:crypto'
 import type { KeyRequest } from '@livery/core/plugin'
-import { type JsonGeneralNames, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
+import {
+  type JsonGeneralNames,
+  Pkcs10CertificateRequestGenerator,
+  SubjectAlternativeNameExtension,
+} from '@peculiar/x509'
 
 /** As DER: no subject, and the identity and the DNS names as its names. */
 export async function makeCsr(

@@ -9,14 +9,12 @@ import { type OwnSocket, ownSocket } from './socket-schema.ts'
 import { type WishSetting, wishKeys } from './wish-schema.ts'
 
 /** One entry of `identities`. */
-export type IdentitySetting = WishSetting & (
-  | { readonly id: string; readonly range?: undefined }
-  | { readonly range: string; readonly id?: undefined }
-) & {
-  readonly socket?: OwnSocket | undefined
-  readonly tokenFile?: string | undefined
-  readonly output?: OutputSetting | undefined
-}
+export type IdentitySetting = WishSetting &
+  ({ readonly id: string; readonly range?: undefined } | { readonly range: string; readonly id?: undefined }) & {
+    readonly socket?: OwnSocket | undefined
+    readonly tokenFile?: string | undefined
+    readonly output?: OutputSetting | undefined
+  }
 
 const identityRange = text(
   'SPIFFE ID with one `{FIRST..LAST}`',

@@ -39,7 +39,10 @@ function signersOf({ plugin, members }: CASection, where: string): readonly Sign
 
 interface Check {
   readonly key: keyof WishSetting
-  readonly fault: (wish: WishSetting, capabilities: CACapabilities) => readonly [reason: string, remedy: string] | undefined
+  readonly fault: (
+    wish: WishSetting,
+    capabilities: CACapabilities,
+  ) => readonly [reason: string, remedy: string] | undefined
 }
 
 const CHECKS: readonly Check[] = [

@@ -15,7 +15,9 @@ export interface WishSetting {
 export function wishKeys(dnsNames: { readonly form: Schema<string>; readonly meaning: string }) {
   return {
     dnsNames: v.optional(key(dnsNames.meaning, list(dnsNames.form))),
-    ttl: v.optional(key('the lifetime to ask for, in place of `ttl` of the agent', duration({ min: '1s', max: '3650d' }))),
+    ttl: v.optional(
+      key('the lifetime to ask for, in place of `ttl` of the agent', duration({ min: '1s', max: '3650d' })),
+    ),
     keyType: v.optional(key('the type of new keys, in place of `keyType` of the agent', keyType)),
   }
 }

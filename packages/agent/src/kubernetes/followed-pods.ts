@@ -43,7 +43,9 @@ export class FollowedPods implements AsyncDisposable {
     this.#log = log
     const template = parseIdentityTemplate(identity, trustDomain)
     if ('problem' in template) throw new TypeError(`Cannot use kubernetes.identity: it ${template.problem}`)
-    const templates = dnsNames.map(text => parseDnsTemplate(text, trustDomain)).flatMap(each => ('problem' in each ? [] : [each]))
+    const templates = dnsNames
+      .map(text => parseDnsTemplate(text, trustDomain))
+      .flatMap(each => ('problem' in each ? [] : [each]))
     this.#wish = setting
     this.#pods = new NodePods({
       nodeName,
@@ -87,7 +89,8 @@ export class FollowedPods implements AsyncDisposable {
 
   /** Has the identities of the pods held until the result is disposed, or this is. */
   follow(holder: IdentityHolder): Disposable {
-    this.#identities = this.#stack.use(new PodIdentities({
+    this.#identities = this.#stack.use(
+      new PodIdentities({
         pods: this.#pods,
         clock: this.#clock,
         wish: this.#wish,

@@ -90,7 +90,11 @@ export class NodePods implements PodTable {
   /** Keeps of an object only what is needed, for {@link replace}. */
   read(value: unknown): PodObject | UnusableObject {
     const { nodeName, rules } = this.#options
-    return readPodObject(value, nodeName, [rules.template, ...rules.dnsNames].flatMap(({ annotations }) => annotations))
+    return readPodObject(
+      value,
+      nodeName,
+      [rules.template, ...rules.dnsNames].flatMap(({ annotations }) => annotations),
+    )
   }
 
   /** An object that cannot be used changes nothing of a pod that is known. */
@@ -123,7 +127,8 @@ export class NodePods implements PodTable {
   #describe(facts: PodFacts): Pick<Known, 'pod' | 'problems'> {
     const { rules } = this.#options
     const identity = identityOf(rules, facts)
-    if (typeof identity !== 'string') return { pod: { ...facts, identity: undefined, dnsNames: [] }, problems: identity ? [identity] : [] }
+    if (typeof identity !== 'string')
+      return { pod: { ...facts, identity: undefined, dnsNames: [] }, problems: identity ? [identity] : [] }
     const { names, problems } = dnsNamesOf(rules, facts)
     return { pod: { ...facts, identity, dnsNames: names }, problems }
   }

@@ -15,7 +15,10 @@ function start(t: TestContext, rules: RulesInit = {}) {
   const { pods, problems } = podTable(rules)
   const held = new Map<string, readonly string[] | undefined>()
   const counts = { changes: 0, reviews: 0 }
-  const union = new IdentityUnion({ add: (id, { wish } = {}) => void held.set(id, wish?.dnsNames), remove: id => void held.delete(id) })
+  const union = new IdentityUnion({
+    add: (id, { wish } = {}) => void held.set(id, wish?.dnsNames),
+    remove: id => void held.delete(id),
+  })
   const identities = new PodIdentities({
     pods,
     clock,

@@ -45,7 +45,12 @@ export type RestoreSource = 'store' | 'bootstrap'
 
 export type Event =
   /** The identity is wanted until it is removed. */
-  | { readonly kind: 'added'; readonly id: SpiffeId; readonly tokenFile: string | undefined; readonly wish?: CertificateWish }
+  | {
+      readonly kind: 'added'
+      readonly id: SpiffeId
+      readonly tokenFile: string | undefined
+      readonly wish?: CertificateWish
+    }
   | { readonly kind: 'removed'; readonly id: SpiffeId }
   /** It is to go at once. */
   | { readonly kind: 'dropped'; readonly id: SpiffeId }

@@ -52,7 +52,17 @@ export function toIssued(verified: VerifiedChain, origin: Origin): Issued {
     ...(hint && { hint }),
   })
   const { clientRefusal } = verified
-  return { source, receivedAt, phase, wish, secret, root, bundle, kind: kindOf(verified, key.byteLength), clientRefusal }
+  return {
+    source,
+    receivedAt,
+    phase,
+    wish,
+    secret,
+    root,
+    bundle,
+    kind: kindOf(verified, key.byteLength),
+    clientRefusal,
+  }
 }
 
 const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'

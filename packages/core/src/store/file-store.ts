@@ -19,7 +19,16 @@ import { BootstrapPairs } from './bootstrap-pairs.ts'
 import { DurableDirectory } from './durable-directory.ts'
 import { FilePendingRequests } from './file-pending-requests.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
-import { decodeStored, encodeStored, locate, numberFact, type StoredFacts, unusable, wiping, wishFact } from './stored-form.ts'
+import {
+  decodeStored,
+  encodeStored,
+  locate,
+  numberFact,
+  type StoredFacts,
+  unusable,
+  wiping,
+  wishFact,
+} from './stored-form.ts'
 
 export interface FileStoreOptions {
   /** Made if it is not there. */

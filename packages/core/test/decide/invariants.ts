@@ -87,7 +87,14 @@ function checkCertificates({ id, current, upcoming, spare }: Identity): void {
 function checkCarried({ now, state }: World, identity: Identity): void {
   const { id, work, health, wish } = identity
   const last = newest(identity, now)
-  if (state.ca.awaitsRoots !== undefined || !last || last.wish === wishText(wish) || work.kind !== 'waiting' || health.kind !== 'ok') return
+  if (
+    state.ca.awaitsRoots !== undefined ||
+    !last ||
+    last.wish === wishText(wish) ||
+    work.kind !== 'waiting' ||
+    health.kind !== 'ok'
+  )
+    return
   claim(work.due <= now + MANY_UNSEEN_JUMPS_MS, () => `${id} is to carry ${wish.dnsNames}, and waits until ${work.due}`)
 }
 

@@ -11,7 +11,11 @@ const unlessGiven = ({ dnsNames = false }: CACapabilities) => (dnsNames ? undefi
 async function expectNames(on: Subject, ...dnsNames: readonly string[]): Promise<void> {
   const { subjectAltName = '' } = leafOf(await issue(on, { dnsNames }))
   const found = subjectAltName.split(', ').filter(name => !name.startsWith('URI:'))
-  assert.deepEqual(found.sort(), dnsNames.map(name => `DNS:${name}`).sort(), 'asked for these, the certificate has those')
+  assert.deepEqual(
+    found.sort(),
+    dnsNames.map(name => `DNS:${name}`).sort(),
+    'asked for these, the certificate has those',
+  )
 }
 
 export const nameCases: readonly BenchCase[] = [

@@ -2,7 +2,11 @@
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
 import { type CertificateSigningRequest, derToPem, type KeyType, type SpiffeId } from '@livery/core/plugin'
-import { type JsonGeneralNames, Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
+import {
+  type JsonGeneralNames,
+  Pkcs10CertificateRequestGenerator,
+  SubjectAlternativeNameExtension,
+} from '@peculiar/x509'
 import { generateKeys, publicKeyOf } from '../../plugins/embedded/certificate-profiles.ts'
 
 export interface KeyMaterial {

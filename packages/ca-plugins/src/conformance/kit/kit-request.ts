@@ -33,7 +33,8 @@ export interface KitRequestOptions {
 /** Of the first identity by default. */
 export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
   const identity = options.identity ?? firstOf(on.identities)
-  const material = options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType, options.dnsNames))
+  const material =
+    options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType, options.dnsNames))
   const { csr = async () => material.csr, dnsNames, tokenFile, connectWithinMs, ticket } = options
   let calls = 0
   return {

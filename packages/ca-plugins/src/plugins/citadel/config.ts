@@ -36,7 +36,7 @@ export const citadelOptions = {
   dnsNames: {
     type: 'boolean',
     description:
-      "the CA gives the DNS names of the CSR, as `livery ca` does by its grants: then identities may have `dnsNames`. istiod and istio-csr give none",
+      'the CA gives the DNS names of the CSR, as `livery ca` does by its grants: then identities may have `dnsNames`. istiod and istio-csr give none',
   },
   impersonate: {
     type: 'boolean',

@@ -148,7 +148,10 @@ export class VaultClient implements CAClient {
 
 const OPEN_REMEDY = 'Its issuers are readable without a token by default: check the proxy in between.'
 
-function signingRequest({ identity, dnsNames = [], ttlSeconds }: CertificateRequest, { pem }: CertificateSigningRequest): object {
+function signingRequest(
+  { identity, dnsNames = [], ttlSeconds }: CertificateRequest,
+  { pem }: CertificateSigningRequest,
+): object {
   return {
     csr: pem,
     // For a role that does not take names from the CSR (use_csr_sans).

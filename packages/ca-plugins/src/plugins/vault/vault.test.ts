@@ -69,7 +69,10 @@ test('the role, the mount, the issuer and the namespace are where they belong', 
   const config = { mount: 'team/pki', issuer: 'current', namespace: 'a/b' }
   const { fault, issue, server } = await setUp(t, { config })
   fault.behaviour = async () => ({ status: 404, body: { errors: [] } })
-  await assert.rejects(issue({ ttlSeconds: 90, dnsNames: ['a.b', '*.b'] }), isCAError('unavailable', /HTTP 404. Check address, mount, role/))
+  await assert.rejects(
+    issue({ ttlSeconds: 90, dnsNames: ['a.b', '*.b'] }),
+    isCAError('unavailable', /HTTP 404. Check address, mount, role/),
+  )
   const [call] = server.calls
   assert.equal(call?.path, '/v1/team/pki/issuer/current/sign/workload')
   assert.equal(call?.headers['x-vault-namespace'], 'a/b')
