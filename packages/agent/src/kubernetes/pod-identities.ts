@@ -1,16 +1,18 @@
 /** Holds the identities of the pods of this node, which come and go with them. */
-import type { SecretManager } from '@livery/core'
+import type { CertificateWish, SecretManager } from '@livery/core'
 import { after, type Clock, MAX_DNS_NAMES, type SpiffeId } from '@livery/core/plugin'
 import type { SdsServer } from '@livery/sds-server'
 import { type WishSetting, wishOf } from '../config/wish-schema.ts'
-import type { HeldIdentities } from '../secrets/identity-union.ts'
 import type { NodePods, PodProblem } from './node-pods.ts'
 import type { Pod } from './pod.ts'
+
+/** The identities of pods, each with what its certificate is to carry. */
+type WishedIdentities = ReadonlyMap<SpiffeId, { readonly wish: CertificateWish | undefined }>
 
 /** The parts that hold and serve the identities. */
 export interface IdentityHolder {
   readonly union: {
-    replace(source: 'kubernetes', identities: HeldIdentities): { readonly added: readonly SpiffeId[] }
+    replace(source: 'kubernetes', identities: WishedIdentities): { readonly added: readonly SpiffeId[] }
   }
   readonly secrets: Pick<SecretManager, 'retry'>
   readonly sds: Pick<SdsServer, 'review'>
@@ -80,7 +82,7 @@ export class PodIdentities implements Disposable {
   }
 
   /** Pods that share an identity share its names. */
-  #identities(): HeldIdentities {
+  #identities(): WishedIdentities {
     const names = new Map<SpiffeId, Set<string>>()
     for (const pod of this.#options.pods.all()) {
       if (pod.identity === undefined) continue
