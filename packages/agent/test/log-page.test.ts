@@ -111,6 +111,7 @@ const EVENTS: { readonly [Kind in EventKind]: EventOf<Kind> } = {
   'pod-added': { kind: 'pod-added', ...pod },
   'pod-changed': { kind: 'pod-changed', ...pod },
   'pod-removed': { kind: 'pod-removed', ...pod },
+  'pod-name-refused': { kind: 'pod-name-refused', pod: 'a/b', dnsName: '{label:app}.svc', message },
   'pod-refused': { kind: 'pod-refused', pod: 'a/b', message },
   'log-lines-dropped': { kind: 'log-lines-dropped', lines: 1 },
 }

@@ -107,7 +107,16 @@ async function startNode(t: TestContext): Promise<Node> {
       secrets.add(identityOf(name))
       const [uid, labels] = [randomUUID(), new Map<string, string>()]
       const identity = identityOf(name)
-      const pod = { uid, namespace: 'default', name, serviceAccount: name, labels, annotations: labels, identity }
+      const pod = {
+        uid,
+        namespace: 'default',
+        name,
+        serviceAccount: name,
+        labels,
+        annotations: labels,
+        identity,
+        dnsNames: [],
+      }
       pods.put(pod)
       return { pod, group: groups.make(groupPath(pod.uid), hierarchy) }
     },

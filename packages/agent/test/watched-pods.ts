@@ -3,7 +3,7 @@ import type { TestContext } from 'node:test'
 import { ApiConnection, ObjectsApi, ObjectWatcher, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
 import { FakeClock } from '@livery/core/testing'
 import { TemporaryFolder } from '@livery/test-support'
-import { parseIdentityTemplate } from '../src/config/identity-template.ts'
+import { parseDnsTemplate, parseIdentityTemplate } from '../src/config/identity-template.ts'
 import { parseLabelSelector } from '../src/config/label-selector.ts'
 import { NodePods, type PodProblem, podsOf } from '../src/kubernetes/node-pods.ts'
 import type { PodRules } from '../src/kubernetes/pod-rules.ts'
@@ -11,6 +11,7 @@ import { NODE, PodApiServer } from './pod-api-server.ts'
 
 export interface RulesInit {
   readonly identity?: string
+  readonly dnsNames?: readonly string[]
   readonly selector?: string
   readonly only?: readonly string[]
   readonly except?: readonly string[]
@@ -20,11 +21,15 @@ export interface RulesInit {
 export function podRules(init: RulesInit = {}): PodRules {
   const { identity = 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}' } = init
   const { selector: text = 'livery.dev/inject=true', only = [], except = [] } = init
+  const { dnsNames = [] } = init
   const trustDomain = 'cluster.local'
   const template = parseIdentityTemplate(identity, trustDomain)
   const selector = parseLabelSelector(text)
   if ('problem' in template || !selector) throw new TypeError('unusable rules')
-  return { trustDomain, template, selector, namespaces: { only, except } }
+  const names = dnsNames
+    .map(text => parseDnsTemplate(text, trustDomain))
+    .flatMap(each => ('problem' in each ? [] : [each]))
+  return { trustDomain, template, dnsNames: names, selector, namespaces: { only, except } }
 }
 
 /** A table without an API server, and what it reports. */

@@ -34,7 +34,7 @@ const inContract: readonly BrokenPlugin[] = [
   },
   {
     that: 'has a key of its own signed in place of the CSR',
-    fails: ['contract', 'cancellation', 'parallel', 'tickets'],
+    fails: ['contract', 'names', 'cancellation', 'parallel', 'tickets'],
     client: class extends ReferenceClient {
       protected override async csr({ identity }: CertificateRequest): Promise<CertificateSigningRequest> {
         return (await createKeyMaterial(identity, 'ecdsa-p256')).csr
@@ -69,6 +69,18 @@ const inContract: readonly BrokenPlugin[] = [
     fails: ['contract'],
     client: class extends ReferenceClient {},
     claims: { roots: 'poll' },
+  },
+]
+
+const inNames: readonly BrokenPlugin[] = [
+  {
+    that: 'has a CSR without the names signed where names are asked for',
+    fails: ['names'],
+    client: class extends ReferenceClient {
+      protected override async csr(request: CertificateRequest): Promise<CertificateSigningRequest> {
+        return request.dnsNames ? (await createKeyMaterial(request.identity, 'ecdsa-p256')).csr : request.csr()
+      }
+    },
   },
 ]
 
@@ -158,7 +170,7 @@ const inAnswers: readonly BrokenPlugin[] = [
   },
 ]
 
-export const brokenAnswers: readonly BrokenPlugin[] = [...inContract, ...inTtl, ...inErrors, ...inAnswers]
+export const brokenAnswers: readonly BrokenPlugin[] = [...inContract, ...inNames, ...inTtl, ...inErrors, ...inAnswers]
 
 function newPrivateKey(): Uint8Array {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })

@@ -16,6 +16,7 @@ export const REFERENCE_CAPABILITIES: CACapabilities = {
   roots: 'push',
   ttl: 'honoured',
   san: 'csr',
+  dnsNames: true,
   keyTypes: ['ecdsa-p256', 'ecdsa-p384'],
   asynchronous: true,
 }

@@ -142,9 +142,9 @@ function fits(payload: JWTPayload, csr: Buffer): boolean {
   const cnf = payload['cnf'] as Readonly<Record<string, unknown>> | undefined
   const { extensions } = new Pkcs10CertificateRequest(new Uint8Array(csr))
   const names = extensions.find(extension => extension instanceof SubjectAlternativeNameExtension)
-  const uris = names?.names.items.filter(({ type }) => type === 'url').map(({ value }) => value)
+  const asked = names?.names.items.map(({ value }) => value)
   return (
-    JSON.stringify(payload['sans']) === JSON.stringify(uris) &&
+    JSON.stringify(payload['sans']) === JSON.stringify(asked) &&
     cnf?.['x5rt#S256'] === createHash('sha256').update(csr).digest('base64url')
   )
 }

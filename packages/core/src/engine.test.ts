@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { answerInstantly, Bench, believer } from '../test/manager-bench.ts'
 import { CAError } from './contract/ca-client.ts'
+import { NO_WISH } from './contract/certificate-wish.ts'
 import { Events } from './contract/events.ts'
 import { plainKeyVault, type SealedKey } from './contract/key-vault.ts'
 import type { SecretReport } from './contract/secret-event.ts'
@@ -78,7 +79,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     keyType: 'ecdsa-p256',
     keyFormat: 'pkcs8',
   } as const
-  const of = newIdentity(WEB, { addedAt: 0, slot: 0, tokenFile: undefined, keep: { kind: 'pinned' } })
+  const of = newIdentity(WEB, { addedAt: 0, slot: 0, tokenFile: undefined, wish: NO_WISH, keep: { kind: 'pinned' } })
   const request: Request = {
     of,
     urgency: 'first',
@@ -87,6 +88,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     ttlSeconds: 3_600,
     tokenFile: undefined,
     replaces: undefined,
+    wish: NO_WISH,
     slot: 0,
   }
   let key: SealedKey | undefined

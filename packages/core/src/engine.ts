@@ -212,7 +212,7 @@ export class Engine implements AsyncDisposable {
     const { store } = this.#options
     const { current } = identity
     if (!store || !current || current.source === 'store' || current.source === 'bootstrap') return
-    const { secret, source, receivedAt, slot } = current
+    const { secret, source, receivedAt, slot, wish } = current
     const roots = this.state.bundles
       .own(identity.id)
       ?.anchors()
@@ -221,6 +221,7 @@ export class Engine implements AsyncDisposable {
       chain: secret.certificateChain,
       receivedAt,
       slot,
+      wish,
       isProvisional: source === 'brought',
       ...(roots && { roots }),
     }

@@ -1,5 +1,6 @@
 /** The public names of `@livery/core`: the SecretManager, what it reports and what is made for it. Those of plugins are on `/plugin`. */
 
+export type { CertificateWish } from './contract/certificate-wish.ts'
 export { Events } from './contract/events.ts'
 export { type KeyVault, plainKeyVault, SealedKey } from './contract/key-vault.ts'
 export type { PeerCredentials, ReadPeerCredentials } from './contract/peer-credentials.ts'

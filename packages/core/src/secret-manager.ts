@@ -1,5 +1,6 @@
 /** The one owner of secrets: who has which certificate, when it is renewed, which roots are trusted. */
 
+import { type CertificateWish, NO_WISH } from './contract/certificate-wish.ts'
 import { Events } from './contract/events.ts'
 import type { RootSource } from './contract/root-source.ts'
 import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
@@ -47,6 +48,12 @@ export interface BundleEntry {
   readonly identity?: SpiffeId
   readonly secret: TrustBundleSecret
   readonly roots: readonly TrustAnchor[]
+}
+
+/** What an identity that is added may have of its own. */
+interface Additions {
+  readonly tokenFile?: string
+  readonly wish?: CertificateWish
 }
 
 /**
@@ -165,10 +172,10 @@ export class SecretManager implements AsyncDisposable {
 
   /**
    * Pins `identity`: a certificate is held for it until it is removed. Adding it again keeps the certificate, cancels its
-   * removal and replaces its `tokenFile`.
+   * removal and replaces its `tokenFile` and its `wish`; another wish is followed by another certificate, soon.
    */
-  add(identity: SpiffeId, { tokenFile }: { readonly tokenFile?: string } = {}): void {
-    this.#engine.dispatch({ kind: 'added', id: identity, tokenFile })
+  add(identity: SpiffeId, { tokenFile, wish = NO_WISH }: Additions = {}): void {
+    this.#engine.dispatch({ kind: 'added', id: identity, tokenFile, wish })
   }
 
   /**

@@ -14,7 +14,7 @@ for (let round = 1; ; round++) {
   )
   for (let index = 0; index < 8; index++) {
     const identity: SpiffeId = `spiffe://cluster.local/sa-${index}`
-    store.put(identity, { chain, privateKey: key, receivedAt: round, slot: 0, isProvisional: false })
+    store.put(identity, { chain, privateKey: key, receivedAt: round, slot: 0, wish: '', isProvisional: false })
   }
   const safe = Promise.withResolvers<void>()
   setTimeout(safe.resolve, 2)

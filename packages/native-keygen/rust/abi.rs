@@ -4,4 +4,4 @@ use napi_derive::napi;
 
 /// Raised when an export is added, changed or removed.
 #[napi]
-pub const ABI: u32 = 8;
+pub const ABI: u32 = 9;

@@ -22,6 +22,7 @@ pub struct KeyRequest {
     #[napi(js_name = "type")]
     pub key_type: String,
     pub identity: String,
+    pub dns_names: Vec<String>,
     /// `pkcs8` or `traditional`.
     pub format: String,
 }
@@ -96,9 +97,15 @@ impl JobQueue {
         rsa_keys: String,
     ) -> Result<Object<'env>> {
         let method: Method = rsa_keys.parse()?;
-        let parsed = requests
-            .into_iter()
-            .map(|it| key::KeyRequest::parse(&it.key_type, method, it.identity, &it.format));
+        let parsed = requests.into_iter().map(|it| {
+            let KeyRequest {
+                key_type,
+                identity,
+                dns_names,
+                format,
+            } = it;
+            key::KeyRequest::parse(&key_type, method, identity, dns_names, &format)
+        });
         let requests: std::result::Result<_, KeyError> = parsed.collect();
         self.start(env, job, Work::Keys(requests?))
     }

@@ -17,7 +17,7 @@ use aws_lc_sys::{
     ASN1_TIME_to_posix, BN_is_odd, BN_num_bits, EC_GROUP_get_curve_name, EC_KEY_get0_group,
     ERR_clear_error, EVP_PKEY_EC, EVP_PKEY_ED25519, EVP_PKEY_RSA, EVP_PKEY_bits, EVP_PKEY_cmp,
     EVP_PKEY_get0_EC_KEY, EVP_PKEY_get0_RSA, EVP_PKEY_id, EXFLAG_CA, EXFLAG_INVALID, EXFLAG_SI,
-    GEN_URI, GENERAL_NAME, GENERAL_NAMES_free, NID_ED25519, NID_X9_62_prime256v1,
+    GEN_DNS, GEN_URI, GENERAL_NAME, GENERAL_NAMES_free, NID_ED25519, NID_X9_62_prime256v1,
     NID_ecdsa_with_SHA256, NID_ecdsa_with_SHA384, NID_ecdsa_with_SHA512, NID_name_constraints,
     NID_rsassaPss, NID_secp384r1, NID_secp521r1, NID_sha256WithRSAEncryption,
     NID_sha384WithRSAEncryption, NID_sha512WithRSAEncryption, NID_subject_alt_name, OPENSSL_free,
@@ -36,6 +36,16 @@ use crate::hex;
 
 /// RFC 5280, section 4.1.2.2, allows 20. The serial number goes into logs and records.
 const MAX_SERIAL_BYTES: usize = 64;
+
+/// The subject alternative names of a certificate.
+#[derive(Debug, Default)]
+pub struct Names {
+    /// `None` if one has a character that no URI has.
+    pub uris: Option<Vec<String>>,
+    pub dns: Vec<String>,
+    /// How many are of another kind.
+    pub others: u32,
+}
 
 /// A certificate that aws-lc reads, its extensions too.
 pub struct Certificate {
@@ -220,29 +230,40 @@ impl Certificate {
         }
     }
 
-    /// The URI names; `None` if one has a character that no URI has.
-    pub fn uris(&self) -> Option<Vec<String>> {
-        let mut uris = Vec::new();
-        let mut are_plain = true;
-        // SAFETY: the list is this function's own, and freed by it; a name of the type GEN_URI is an IA5String.
+    /// Its subject alternative names.
+    pub fn names(&self) -> Names {
+        let mut found = Names::default();
+        let (mut uris, mut are_plain) = (Vec::new(), true);
+        // SAFETY: the list is this function's own, and freed by it; names of the types GEN_URI and GEN_DNS are IA5Strings.
         unsafe {
             let id = NID_subject_alt_name;
             let names = X509_get_ext_d2i(self.as_ptr(), id, null_mut(), null_mut());
             if names.is_null() {
                 forget_errors();
-                return Some(uris);
+                return Names {
+                    uris: Some(uris),
+                    ..found
+                };
             }
             for index in 0..OPENSSL_sk_num(names.cast()) {
                 let name: *const GENERAL_NAME = OPENSSL_sk_value(names.cast(), index).cast();
-                if (*name).type_ == GEN_URI {
-                    let bytes = bytes_of((*name).d.uniformResourceIdentifier.cast());
-                    are_plain &= bytes.iter().all(u8::is_ascii_graphic);
-                    uris.push(String::from_utf8_lossy(bytes).into_owned());
+                match (*name).type_ {
+                    GEN_URI => {
+                        let bytes = bytes_of((*name).d.uniformResourceIdentifier.cast());
+                        are_plain &= bytes.iter().all(u8::is_ascii_graphic);
+                        uris.push(String::from_utf8_lossy(bytes).into_owned());
+                    }
+                    GEN_DNS => {
+                        let bytes = bytes_of((*name).d.dNSName.cast());
+                        found.dns.push(String::from_utf8_lossy(bytes).into_owned());
+                    }
+                    _ => found.others += 1,
                 }
             }
             GENERAL_NAMES_free(names.cast());
         }
-        are_plain.then_some(uris)
+        found.uris = are_plain.then_some(uris);
+        found
     }
 
     /// Upper-case hexadecimal in whole bytes, as OpenSSL writes it.
@@ -345,7 +366,9 @@ mod tests {
     fn a_leaf_says_what_was_written_into_it() {
         let der = Issuer::new("root", None).leaf(&[0x4a, 1]);
         let leaf = Certificate::parse(&der).expect("a certificate");
-        assert_eq!(leaf.uris(), Some(vec![IDENTITY.into()]));
+        let names = leaf.names();
+        assert_eq!(names.uris, Some(vec![IDENTITY.into()]));
+        assert_eq!((names.dns.len(), names.others), (0, 0));
         assert_eq!(leaf.serial_number(), "4A01");
         // 2026-01-01T00:00:00Z and 2026-12-31T23:59:59Z.
         assert_eq!(leaf.not_before(), 1_767_225_600_000.0);

@@ -1,5 +1,5 @@
-//! Certificate signing requests: PKCS#10 (RFC 2986) as X.509 SVIDs want it, with an empty subject and one critical
-//! URI SAN, <https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md>.
+//! Certificate signing requests: PKCS#10 (RFC 2986) as X.509 SVIDs want it, with an empty subject and a critical SAN of
+//! one URI and perhaps DNS names, <https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md>.
 
 use crate::der::{BIT_STRING, INTEGER, OCTET_STRING, SEQUENCE, SET, element};
 
@@ -12,12 +12,18 @@ const SUBJECT_ALT_NAME: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
 const CRITICAL: &[u8] = &[0x01, 0x01, 0xff];
 /// `uniformResourceIdentifier [6] IA5String` of GeneralName.
 const URI: u8 = 0x86;
+/// `dNSName [2] IA5String`.
+const DNS: u8 = 0x82;
 /// `attributes [0]` of CertificationRequestInfo.
 const ATTRIBUTES: u8 = 0xa0;
 
-/// The part that the key's owner signs: the CertificationRequestInfo for `identity` (ASCII) and a SubjectPublicKeyInfo.
-pub fn request_info(identity: &str, public_key_der: &[u8]) -> Vec<u8> {
-    let names = element(SEQUENCE, &[&element(URI, &[identity.as_bytes()])]);
+/// The part that the key's owner signs: the CertificationRequestInfo for these names (ASCII) and a SubjectPublicKeyInfo.
+pub fn request_info(identity: &str, dns_names: &[String], public_key_der: &[u8]) -> Vec<u8> {
+    let mut names = element(URI, &[identity.as_bytes()]);
+    for name in dns_names {
+        names.extend(element(DNS, &[name.as_bytes()]));
+    }
+    let names = element(SEQUENCE, &[&names]);
     let san = element(
         SEQUENCE,
         &[
@@ -73,8 +79,18 @@ mod tests {
     const IDENTITY: &str = "spiffe://cluster.local/ns/default/sa/web";
 
     fn request_of(name: &str, identity: &str) -> (Vec<u8>, Vec<u8>) {
-        let request = KeyRequest::parse(name, Method::Search, identity.into(), "pkcs8")
-            .expect("a valid request");
+        request_with(name, identity, &[])
+    }
+
+    fn request_with(name: &str, identity: &str, dns_names: &[String]) -> (Vec<u8>, Vec<u8>) {
+        let request = KeyRequest::parse(
+            name,
+            Method::Search,
+            identity.into(),
+            dns_names.into(),
+            "pkcs8",
+        )
+        .expect("a valid request");
         let key = generate(&request, &AtomicBool::new(false)).expect("a key");
         (key.csr_der, key.public_key_der)
     }
@@ -105,12 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_asks_for_one_critical_uri_and_no_subject() {
-        for identity in [
-            IDENTITY.to_string(),
-            format!("spiffe://a/{}", "b".repeat(2036)),
+    fn a_request_asks_for_one_critical_uri_and_its_dns_names_and_no_subject() {
+        let dns = ["a.example".to_string(), "*.b.example".to_string()];
+        for (identity, dns) in [
+            (IDENTITY.to_string(), &dns[..]),
+            (format!("spiffe://a/{}", "b".repeat(2036)), &[]),
         ] {
-            let (der, _) = request_of("ecdsa-p256", &identity);
+            let (der, _) = request_with("ecdsa-p256", &identity, dns);
             let (_, csr) = X509CertificationRequest::from_der(&der).expect("a CSR");
             let info = &csr.certification_request_info;
             assert_eq!(info.version.0, 0);
@@ -129,7 +146,9 @@ mod tests {
             let ParsedExtension::SubjectAlternativeName(san) = extension.parsed_extension() else {
                 panic!("not a SAN");
             };
-            assert_eq!(san.general_names, [GeneralName::URI(&identity)]);
+            let mut names = vec![GeneralName::URI(&identity)];
+            names.extend(dns.iter().map(|name| GeneralName::DNSName(name)));
+            assert_eq!(san.general_names, names);
         }
     }
 }

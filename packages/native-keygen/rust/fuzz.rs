@@ -84,12 +84,13 @@ fn certificate(input: &[u8]) -> String {
     };
     assert_eq!(certificate.der(), input);
     let public_key = certificate.public_key_der();
-    let uris = certificate.uris();
-    assert!(uris.iter().flatten().all(|uri| !uri.contains(['\0', '\n'])));
+    let names = certificate.names();
+    let uris = names.uris.iter().flatten();
+    assert!(uris.into_iter().all(|uri| !uri.contains(['\0', '\n'])));
     format!(
         "{:?}",
         (
-            (uris, public_key),
+            (names, public_key),
             certificate.serial_number(),
             (certificate.not_before(), certificate.not_after()),
             (certificate.is_ca(), certificate.has_ca_key()),
@@ -164,15 +165,18 @@ fn private_key_der(input: &[u8]) -> String {
     private_key_pem(pem.expect("PEM").as_bytes())
 }
 
-/// The first byte chooses the type of the key, the rest is the identity.
+/// The first byte chooses the type of the key, the rest is the identity, and a DNS name on each further line.
 fn csr(input: &[u8]) -> String {
-    let Some((&choice, identity)) = input.split_first() else {
+    let Some((&choice, names)) = input.split_first() else {
         return String::new();
     };
     let key_type = [KeyType::EcdsaP256, KeyType::EcdsaP384][usize::from(choice % 2)];
-    let text = String::from_utf8_lossy(identity).into_owned();
-    let Ok(request) = KeyRequest::new(key_type, Method::Library, text, PrivateKeyFormat::Pkcs8)
-    else {
+    let mut lines = names
+        .split(|&byte| byte == b'\n')
+        .map(|line| String::from_utf8_lossy(line).into_owned());
+    let identity = lines.next().unwrap_or_default();
+    let (dns, format) = (lines.collect(), PrivateKeyFormat::Pkcs8);
+    let Ok(request) = KeyRequest::new(key_type, Method::Library, identity, dns, format) else {
         return "refused".into();
     };
     let key =
@@ -180,9 +184,14 @@ fn csr(input: &[u8]) -> String {
     let csr = key.answer(&request).expect("an answer").csr_der;
     let read = CertReq::from_der(&csr).expect("a CSR");
     let extensions = read.info.attributes.iter().flat_map(|it| it.values.iter());
-    let uri = [&[0x86][..], &element(0x86, &[identity])[1..]].concat();
+    let tags = std::iter::once(0x86).chain(std::iter::repeat(0x82));
+    let wanted = names.split(|&byte| byte == b'\n').zip(tags);
+    let wanted: Vec<_> = wanted.map(|(name, tag)| element(tag, &[name])).collect();
     let mut asked = extensions.map(|value| value.value());
-    assert!(asked.any(|value| value.ends_with(&uri)), "another identity");
+    assert!(
+        asked.any(|value| value.ends_with(&wanted.concat())),
+        "other names"
+    );
     "asked".into()
 }
 

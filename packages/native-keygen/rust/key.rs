@@ -38,6 +38,7 @@ pub struct KeyRequest {
     /// How the key is made, if it is an RSA key.
     pub rsa_method: Method,
     identity: String,
+    dns_names: Vec<String>,
     format: PrivateKeyFormat,
 }
 
@@ -49,37 +50,51 @@ pub struct GeneratedKey {
 
 /// Of an identity: SPIFFE-ID, section 2.3.
 const MAX_IDENTITY: usize = 2048;
+/// RFC 1035, section 2.3.4, without the lengths on the wire.
+const MAX_DNS_NAME: usize = 253;
 
 impl KeyRequest {
     pub fn parse(
         key_type: &str,
         rsa_method: Method,
         identity: String,
+        dns_names: Vec<String>,
         format: &str,
     ) -> Result<Self, KeyError> {
-        Self::new(key_type.parse()?, rsa_method, identity, format.parse()?)
+        let (key_type, format) = (key_type.parse()?, format.parse()?);
+        Self::new(key_type, rsa_method, identity, dns_names, format)
     }
 
     pub fn new(
         key_type: KeyType,
         rsa_method: Method,
         identity: String,
+        dns_names: Vec<String>,
         format: PrivateKeyFormat,
     ) -> Result<Self, KeyError> {
-        // Other bytes cannot stand in an IA5String. The rules of SPIFFE IDs are checked on the other side.
-        let is_printable = identity.bytes().all(|byte| byte.is_ascii_graphic());
-        if identity.is_empty() || identity.len() > MAX_IDENTITY || !is_printable {
+        if !is_printable(&identity, MAX_IDENTITY) {
             return Err(KeyError::Input(format!(
                 "identity must be a URI of printable ASCII of at most {MAX_IDENTITY} bytes"
+            )));
+        }
+        if !dns_names.iter().all(|it| is_printable(it, MAX_DNS_NAME)) {
+            return Err(KeyError::Input(format!(
+                "dnsNames must be printable ASCII of at most {MAX_DNS_NAME} bytes each"
             )));
         }
         Ok(Self {
             key_type,
             rsa_method,
             identity,
+            dns_names,
             format,
         })
     }
+}
+
+/// Other bytes cannot stand in an IA5String. The rules of each kind of name are checked on the other side.
+fn is_printable(name: &str, max: usize) -> bool {
+    (1..=max).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 impl KeyType {
@@ -133,10 +148,10 @@ impl PrivateKey {
         }
     }
 
-    /// The key as `request`, which is for a key of this type, wants it, with a CSR for its identity.
+    /// The key as `request`, which is for a key of this type, wants it, with a CSR for its names.
     pub fn answer(&self, request: &KeyRequest) -> Result<GeneratedKey, KeyError> {
         let public_key_der = self.public_key_der()?;
-        let info = request_info(&request.identity, &public_key_der);
+        let info = request_info(&request.identity, &request.dns_names, &public_key_der);
         let csr_der = signed_request(&info, self.signature_algorithm(), &self.sign(&info)?);
         Ok(GeneratedKey {
             private_key_pem: self.to_pem(request.format)?,
@@ -267,8 +282,8 @@ mod tests {
 
     fn generated(key_type: &str, rsa_method: Method, format: &str) -> GeneratedKey {
         let identity = "spiffe://cluster.local/ns/default/sa/web".into();
-        let request =
-            KeyRequest::parse(key_type, rsa_method, identity, format).expect("a valid request");
+        let request = KeyRequest::parse(key_type, rsa_method, identity, vec![], format)
+            .expect("a valid request");
         generate(&request, &AtomicBool::new(false)).expect("a key")
     }
 
@@ -324,21 +339,26 @@ mod tests {
 
     #[test]
     fn wrong_input_is_named() {
-        let reason_of = |key_type, identity: &str, format| match KeyRequest::parse(
+        let reason_with = |key_type, identity: &str, dns_name: &str, format| match KeyRequest::parse(
             key_type,
             Method::Library,
             identity.into(),
+            vec![dns_name.into()],
             format,
         ) {
             Err(KeyError::Input(reason)) => reason,
             Err(other) => panic!("{other:?}"),
             Ok(_) => panic!("accepted"),
         };
+        let reason_of = |key_type, identity, format| reason_with(key_type, identity, "a", format);
         assert!(reason_of("dsa", "spiffe://a/b", "pkcs8").starts_with("type \"dsa\""));
         assert!(reason_of("rsa-2048", "spiffe://a/b", "der").starts_with("format \"der\""));
         let long = format!("spiffe://a/{}", "b".repeat(MAX_IDENTITY));
         for identity in ["", "spiffe://a/é", "spiffe://a/\0", "spiffe://a/b c", &long] {
             assert!(reason_of("rsa-2048", identity, "pkcs8").starts_with("identity"));
+        }
+        for name in ["", "é.example", "a\n", &long] {
+            assert!(reason_with("rsa-2048", "spiffe://a/b", name, "pkcs8").starts_with("dnsNames"));
         }
     }
 }

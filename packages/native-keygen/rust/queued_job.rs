@@ -161,7 +161,8 @@ mod tests {
     fn job(identities: &[&str]) -> (Arc<QueuedJob>, Answered) {
         let request = |identity: &&str| {
             let identity = (*identity).into();
-            KeyRequest::parse("ecdsa-p256", Method::Library, identity, "pkcs8").expect("a request")
+            KeyRequest::parse("ecdsa-p256", Method::Library, identity, vec![], "pkcs8")
+                .expect("a request")
         };
         let (sender, answered) = channel();
         let work = Work::Keys(identities.iter().map(request).collect());

@@ -9,7 +9,7 @@ export type Addon = typeof import('./gen/binding.ts')
 type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; readonly reason: string }
 
 /** The number of the addon's interface: `rust/abi.rs` has the same, and both are raised when an export changes. */
-export const ABI = 8
+export const ABI = 9
 
 /** By its name, since this code is in a bundle, too. */
 const OWN_FOLDER = dirname(fileURLToPath(import.meta.resolve('@livery/native-keygen/package.json')))

@@ -104,7 +104,11 @@ export class JobQueue {
     signal?: AbortSignal,
   ): Promise<GeneratedKey[]> {
     const job = ++this.#lastJob
-    const keys = this.#native.generateKeys(job, [...requests], rsaKeys)
+    const keys = this.#native.generateKeys(
+      job,
+      requests.map(request => ({ ...request, dnsNames: [...request.dnsNames] })),
+      rsaKeys,
+    )
     signal?.addEventListener('abort', () => this.#native.cancel(job), { once: true })
     return this.#inTurn(await keys)
   }

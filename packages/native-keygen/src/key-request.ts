@@ -1,19 +1,28 @@
 /** The check of key requests that every generator makes at its door. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { KEY_TYPES, type KeyRequest, type KeyType, type PrivateKeyFormat, spiffeIdProblem } from '@livery/core/plugin'
+import {
+  dnsNamesProblem,
+  KEY_TYPES,
+  type KeyRequest,
+  type KeyType,
+  type PrivateKeyFormat,
+  spiffeIdProblem,
+} from '@livery/core/plugin'
 
 const FORMATS: readonly PrivateKeyFormat[] = ['pkcs8', 'traditional']
 
-/** `request` with its default filled in, read once; throws a `TypeError` that names the field, which starts with `path`. */
+/** `request` with its defaults filled in, read once; throws a `TypeError` that names the field, which starts with `path`. */
 export function checkKeyRequest(request: KeyRequest, path = 'request'): Required<KeyRequest> {
   if (typeof request !== 'object' || request === null) throw wrong(path, request, 'it must be an object')
-  const { type, identity, format = 'pkcs8' } = request
+  const { type, identity, format = 'pkcs8', dnsNames = [] } = request
   if (!isOneOf<KeyType>(KEY_TYPES, type)) throw wrong(`${path}.type`, type, `it must be ${oneOf(KEY_TYPES)}`)
   if (!isOneOf(FORMATS, format)) throw wrong(`${path}.format`, format, `it must be ${oneOf(FORMATS)}`)
   if (typeof identity !== 'string') throw wrong(`${path}.identity`, identity, 'it must be a SPIFFE ID')
   const problem = spiffeIdProblem(identity)
   if (problem) throw wrong(`${path}.identity`, identity, `it must be a SPIFFE ID, but ${problem}`)
-  return { type, identity, format }
+  const names = Array.isArray(dnsNames) ? dnsNamesProblem(dnsNames) : 'it is not a list'
+  if (names !== undefined) throw wrong(`${path}.dnsNames`, dnsNames, `it must be a list of DNS names, but ${names}`)
+  return { type, identity, dnsNames, format }
 }
 
 /** Requests that are checked in one turn of the event loop: some milliseconds. */

@@ -124,6 +124,8 @@ function factsOf(found: NativeFacts | UnreadableChain): Facts {
     claimsToCertify,
     hasTlsKey,
     serialNumber,
+    dnsNames,
+    otherNames,
     uris,
     keyMatches,
     path,
@@ -131,6 +133,8 @@ function factsOf(found: NativeFacts | UnreadableChain): Facts {
   ] = found
   return {
     uris,
+    dnsNames,
+    otherNames,
     keyMatches,
     notBefore,
     notAfter,

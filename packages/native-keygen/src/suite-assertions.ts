@@ -39,7 +39,7 @@ export function assertPrivateKey(
 /** The CSR is signed by its key with the hash of its type, and asks for nothing but the identity. */
 export async function assertCsr(
   key: GeneratedKey,
-  { type, identity }: Pick<KeyRequest, 'type' | 'identity'>,
+  { type, identity, dnsNames = [] }: Pick<KeyRequest, 'type' | 'identity' | 'dnsNames'>,
 ): Promise<void> {
   const csr = new Pkcs10CertificateRequest(Uint8Array.from(key.csrDer))
   assert.equal(await csr.verify(), true, 'the signature verifies')
@@ -51,7 +51,8 @@ export async function assertCsr(
   const [san] = csr.extensions
   assert.ok(san instanceof SubjectAlternativeNameExtension)
   assert.equal(san.critical, true)
-  assert.deepEqual(san.names.toJSON(), [{ type: 'url', value: identity }])
+  const dns = dnsNames.map(value => ({ type: 'dns', value }))
+  assert.deepEqual(san.names.toJSON(), [{ type: 'url', value: identity }, ...dns])
 }
 
 /** The output of `openssl req -verify` on a CSR; `undefined` where there is no openssl. */

@@ -57,6 +57,11 @@ function outputTests({ test, create }: KeyGeneratorSuiteOptions): void {
     await assertCsr(await create().generate({ type: 'ecdsa-p256', identity }), { type: 'ecdsa-p256', identity })
   })
 
+  test('the DNS names asked for stand in the CSR behind the identity', async () => {
+    const request = { type: 'ecdsa-p256', identity: WEB, dnsNames: ['web.example', '*.web.example'] } as const
+    await assertCsr(await create().generate(request), request)
+  })
+
   test('64 keys asked for at once are 64 different keys', async () => {
     const generator = create()
     const keys = await Promise.all(Array.from({ length: 64 }, (_, index) => generator.generate(requestFor(index))))
@@ -151,6 +156,8 @@ function wrongInputTests({ test, create }: KeyGeneratorSuiteOptions): void {
     ['request.identity', { ...REQUEST, identity: 'spiffe://cluster.local/ns/default/sa/wéb' }],
     ['request.identity', { ...REQUEST, identity: 'spiffe://cluster.local/a\u0000b' }],
     ['request.identity', { ...REQUEST, identity: 7 }],
+    ['request.dnsNames', { ...REQUEST, dnsNames: 'web.example' }],
+    ['request.dnsNames', { ...REQUEST, dnsNames: ['a..b'] }],
   ]
   for (const [field, request] of wrong) {
     test(`refuses the request ${JSON.stringify(request)} with a TypeError that names ${field}`, async () => {

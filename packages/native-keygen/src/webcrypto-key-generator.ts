@@ -59,12 +59,12 @@ function rsa(modulusLength: number): webcrypto.RsaHashedKeyGenParams {
   return { name: 'RSASSA-PKCS1-v1_5', modulusLength, publicExponent, hash: 'SHA-256' }
 }
 
-async function makeKey({ type, identity, format }: Required<KeyRequest>): Promise<GeneratedKey> {
+async function makeKey({ type, format, ...names }: Required<KeyRequest>): Promise<GeneratedKey> {
   // With the first key: agents with the native generator, nearly all, would start a fifth later for it.
   const { makeCsr } = await import('./webcrypto-csr.ts')
   const { algorithm, hash, traditional } = KINDS[type]
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
-  const csrDer = await makeCsr(identity, keys, { name: algorithm.name, hash })
+  const csrDer = await makeCsr(names, keys, { name: algorithm.name, hash })
   return {
     privateKeyPem: exportPrivateKey(keys.privateKey, format === 'pkcs8' ? PKCS8 : traditional),
     csrDer,

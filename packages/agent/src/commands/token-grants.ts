@@ -11,7 +11,7 @@ import { Location, plain } from '../schema/config-tree.ts'
 import { readDocument } from '../schema/document.ts'
 import { Fault, faultText } from '../schema/fault.ts'
 import { list, object, type Schema, text } from '../schema/schema-parts.ts'
-import { spiffeId } from '../schema/values.ts'
+import { dnsName, spiffeId } from '../schema/values.ts'
 
 const MAX_IMPERSONATED = 100_000
 
@@ -44,6 +44,7 @@ function grants() {
       token: v.optional(text('text', token, 'Quote it')),
       identity: spiffeId,
       impersonates: v.optional(list(identities())),
+      dnsNames: v.optional(list(dnsName)),
     }),
   )
 }

@@ -6,26 +6,27 @@ import type { Location } from '../schema/config-tree.ts'
 import { Fault, faultFrom } from '../schema/fault.ts'
 import type { CASection } from './ca-section.ts'
 
-/** The first thing that each plugin refuses, those of `members` too. */
-export async function checkCASection(section: CASection, at: Location): Promise<Problem[]> {
+/** The first thing that each plugin refuses, those of `members` too. `wishesNames`: whether an identity has `dnsNames`. */
+export async function checkCASection(section: CASection, at: Location, wishesNames: boolean): Promise<Problem[]> {
   const { plugin, options, credentials, members = [] } = section
   const config = options as ConfigOf<PluginOptions>
   const found = await Promise.all([
-    problems(at, `The plugin ${plugin.name}`, () => plugin.check?.(config, keysBeside(section))),
+    problems(at, `The plugin ${plugin.name}`, () => plugin.check?.(config, keysBeside(section, wishesNames))),
     credentials &&
       problems(at.child('credentials'), `The source of credentials ${credentials.plugin.name}`, () =>
         credentials.plugin.check?.(credentials.options as ConfigOf<PluginOptions>),
       ),
-    ...members.map((member, index) => checkCASection(member, at.child('cas', index))),
+    ...members.map((member, index) => checkCASection(member, at.child('cas', index), wishesNames)),
   ])
   return found.flatMap(each => each ?? [])
 }
 
 const AGENT_KEYS = ['rootCert', 'clientCertificate', 'tokenFile'] as const
 
-function keysBeside(section: CASection): ReadonlySet<AgentKey> {
+function keysBeside(section: CASection, wishesNames: boolean): ReadonlySet<AgentKey> {
   const siblings = new Set<AgentKey>(AGENT_KEYS.filter(key => section[key] !== undefined))
   if (section.credentials?.isGiven) siblings.add('credentials')
+  if (wishesNames) siblings.add('dnsNames')
   return siblings
 }
 

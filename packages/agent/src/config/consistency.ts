@@ -5,7 +5,7 @@ import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import type { ConfiguredIdentity, ExpandedIdentities, NamedSocket } from './identities.ts'
-import { parseIdentityTemplate } from './identity-template.ts'
+import { parseDnsTemplate, parseIdentityTemplate } from './identity-template.ts'
 import type { Settings } from './schema.ts'
 
 /** `at` is the root. */
@@ -89,12 +89,28 @@ function checkServed(
 
 function checkKubernetes({ kubernetes, trustDomain }: Settings, at: Location): readonly Problem[] {
   if (!kubernetes) return []
-  const { identity } = kubernetes
-  const template = parseIdentityTemplate(identity, trustDomain)
-  if (!('problem' in template)) return []
-  const remedy = 'Write such as spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}'
-  const fault = new Fault(`${JSON.stringify(identity)} ${template.problem}`, remedy)
-  return [at.child('kubernetes', 'identity').problem(fault)]
+  const { identity, dnsNames = [] } = kubernetes
+  const key = at.child('kubernetes')
+  const refusals = (template: string, parsed: object, where: Location, example: string) =>
+    'problem' in parsed
+      ? [where.problem(new Fault(`${JSON.stringify(template)} ${parsed.problem}`, `Write such as ${example}`))]
+      : []
+  return [
+    ...refusals(
+      identity,
+      parseIdentityTemplate(identity, trustDomain),
+      key.child('identity'),
+      'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}',
+    ),
+    ...dnsNames.flatMap((template, index) =>
+      refusals(
+        template,
+        parseDnsTemplate(template, trustDomain),
+        key.child('dnsNames', index),
+        '{serviceAccount}.{namespace}.svc.cluster.local',
+      ),
+    ),
+  ]
 }
 
 function checkIdentify({ sockets, identities, kubernetes }: Settings, at: Location): readonly Problem[] {

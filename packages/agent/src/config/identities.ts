@@ -1,5 +1,6 @@
 /** From the entries of `identities` to the list of identities, and the checks that no single value can fail. */
 
+import type { CertificateWish } from '@livery/core'
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
@@ -7,6 +8,7 @@ import { Fault } from '../schema/fault.ts'
 import type { IdentitySetting } from './identity-schema.ts'
 import type { OutputSetting } from './output-schema.ts'
 import type { OwnSocket } from './socket-schema.ts'
+import { wishOf } from './wish-schema.ts'
 
 /** One identity that the agent holds. */
 export interface ConfiguredIdentity {
@@ -15,6 +17,8 @@ export interface ConfiguredIdentity {
   readonly socket: OwnSocket | undefined
   /** Absolute path of its own token file. */
   readonly tokenFile: string | undefined
+  /** What its certificate is to carry; `undefined`: its SPIFFE ID, and for the rest what the agent's settings say. */
+  readonly wish: CertificateWish | undefined
   /** Where its certificate is written. */
   readonly output: OutputSetting | undefined
 }
@@ -75,6 +79,7 @@ function addAll(
   trustDomain: string,
   identities: Map<SpiffeId, ConfiguredIdentity>,
 ): Fault | undefined {
+  const wish = wishOf(setting)
   for (const id of ids) {
     if (!isSpiffeId(id))
       return new Fault(
@@ -89,6 +94,7 @@ function addAll(
       id,
       socket: socket && { ...socket, path: withName(socket.path, id) },
       tokenFile,
+      wish,
       output: output && { ...output, directory: withName(output.directory, id) },
     })
   }

@@ -3,19 +3,18 @@ import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
 import { key, object, oneForm, text } from '../schema/schema-parts.ts'
-import { path, spiffeId } from '../schema/values.ts'
+import { dnsName, path, spiffeId } from '../schema/values.ts'
 import { type OutputSetting, output } from './output-schema.ts'
 import { type OwnSocket, ownSocket } from './socket-schema.ts'
+import { type WishSetting, wishKeys } from './wish-schema.ts'
 
 /** One entry of `identities`. */
-export type IdentitySetting = (
-  | { readonly id: string; readonly range?: undefined }
-  | { readonly range: string; readonly id?: undefined }
-) & {
-  readonly socket?: OwnSocket | undefined
-  readonly tokenFile?: string | undefined
-  readonly output?: OutputSetting | undefined
-}
+export type IdentitySetting = WishSetting &
+  ({ readonly id: string; readonly range?: undefined } | { readonly range: string; readonly id?: undefined }) & {
+    readonly socket?: OwnSocket | undefined
+    readonly tokenFile?: string | undefined
+    readonly output?: OutputSetting | undefined
+  }
 
 const identityRange = text(
   'SPIFFE ID with one `{FIRST..LAST}`',
@@ -34,6 +33,11 @@ const ofIdentity = {
     key("the identity's own socket, on which `default` means it; a path has the defaults of the other keys", ownSocket),
   ),
   tokenFile: v.optional(key('its token for the CA, in place of that of `ca`', path)),
+  ...wishKeys({
+    form: dnsName,
+    meaning:
+      'the DNS names of its certificate beside its SPIFFE ID, at most 64: for clients that check a host name. With `"*."` before it, a name stands for every host one label below',
+  }),
   output: v.optional(key('its certificate in files, in place of `output` of the agent', output, { module: 'output' })),
 }
 

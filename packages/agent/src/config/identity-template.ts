@@ -1,9 +1,9 @@
-/** The SPIFFE ID of a pod by a template such as `spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}`. */
-import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
+/** What a pod has by templates: its SPIFFE ID by `spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}`, its DNS names by such as `{pod}.web.svc`. */
+import { dnsNameProblem, isDnsLabel, isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 
 /** A part of the template: text as it is, or the value of a variable. */
 type Part = { readonly text: string } | { readonly variable: string; readonly read: Read }
-type Read = (pod: PodFacts, trustDomain: string) => string | undefined
+type Read = (pod: PodFacts) => string | undefined
 
 /** The part of a pod that a template can name. */
 export interface PodFacts {
@@ -20,7 +20,9 @@ export interface PodFacts {
   readonly annotations: ReadonlyMap<string, string>
 }
 
-export interface IdentityTemplate {
+export interface Template {
+  /** As it is written. */
+  readonly text: string
   readonly parts: readonly Part[]
   /** The keys of the annotations that it names. */
   readonly annotations: readonly string[]
@@ -30,18 +32,45 @@ export interface IdentityTemplate {
 const PART_OF_SEGMENT = /^[A-Za-z0-9._-]+$/
 
 const VARIABLES: Readonly<Record<string, Read>> = {
-  trustDomain: (_, trustDomain) => trustDomain,
   namespace: pod => pod.namespace,
   serviceAccount: pod => pod.serviceAccount,
   pod: pod => pod.name,
   uid: pod => pod.uid,
 }
 
-/** Why `template` cannot be used in `trustDomain`, or the template. */
-export function parseIdentityTemplate(
-  template: string,
-  trustDomain: string,
-): IdentityTemplate | { readonly problem: string } {
+interface Refused {
+  readonly problem: string
+}
+
+/** Why `text` cannot be used in `trustDomain`, or the template. */
+export function parseIdentityTemplate(text: string, trustDomain: string): Template | Refused {
+  const template = parseTemplate(text, trustDomain)
+  if ('problem' in template) return template
+  const example = exampleOf(template, 'x')
+  if (!isSpiffeId(example)) return { problem: 'does not make SPIFFE IDs' }
+  return trustDomainOf(example) === trustDomain
+    ? template
+    : { problem: `is not in the trust domain ${trustDomain} of this agent` }
+}
+
+/** The same for a DNS name. */
+export function parseDnsTemplate(text: string, trustDomain: string): Template | Refused {
+  const template = parseTemplate(text, trustDomain)
+  if ('problem' in template) return template
+  // With two values in one label, pods could write each other's names: a-b and c, a and b-c.
+  const labels = exampleOf(template, VALUE).split('.')
+  if (labels.some(label => label.split(VALUE).length > 2)) return { problem: 'has two variables in one label' }
+  return dnsNameProblem(exampleOf(template, 'x')) === undefined ? template : { problem: 'does not make DNS names' }
+}
+
+/** In no text of a template. */
+const VALUE = '{}'
+
+function exampleOf({ parts }: Template, value: string): string {
+  return parts.map(part => ('text' in part ? part.text : value)).join('')
+}
+
+function parseTemplate(template: string, trustDomain: string): Template | Refused {
   const pieces = template.split(/(\{[^{}]*\})/)
   if (pieces.some((piece, index) => index % 2 === 0 && /[{}]/.test(piece))) return { problem: 'has a brace alone' }
   const names = pieces.filter((_, index) => index % 2 === 1).map(piece => piece.slice(1, -1))
@@ -52,25 +81,19 @@ export function parseIdentityTemplate(
       continue
     }
     const variable = piece.slice(1, -1)
+    if (variable === 'trustDomain') {
+      parts.push({ text: trustDomain })
+      continue
+    }
     const read = readerOf(variable)
     if (!read)
       return {
-        problem: `names ${piece}, which is none of ${Object.keys(VARIABLES).join(', ')}, label:KEY and annotation:KEY`,
+        problem: `names ${piece}, which is none of trustDomain, ${Object.keys(VARIABLES).join(', ')}, label:KEY and annotation:KEY`,
       }
     parts.push({ variable, read })
   }
   const annotations = names.filter(name => name.startsWith('annotation:')).map(name => name.slice('annotation:'.length))
-  const example = parts.map(part => textOf(part, trustDomain)).join('')
-  if (!isSpiffeId(example)) return { problem: 'does not make SPIFFE IDs' }
-  if (trustDomainOf(example) !== trustDomain)
-    return { problem: `is not in the trust domain ${trustDomain} of this agent` }
-  return { parts, annotations }
-}
-
-/** For a check of the form: `x` stands for each value of a pod. */
-function textOf(part: Part, trustDomain: string): string {
-  if ('text' in part) return part.text
-  return part.variable === 'trustDomain' ? trustDomain : 'x'
+  return { text: template, parts, annotations }
 }
 
 function readerOf(variable: string): Read | undefined {
@@ -80,23 +103,44 @@ function readerOf(variable: string): Read | undefined {
   return pod => (kind === 'label' ? pod.labels : pod.annotations).get(key)
 }
 
+interface Unfilled {
+  readonly reason: string
+}
+
 /** The identity, or the reason why this pod has none. */
-export function fillIdentityTemplate(
-  { parts }: IdentityTemplate,
+export function fillIdentityTemplate(template: Template, pod: PodFacts, trustDomain: string): SpiffeId | Unfilled {
+  const id = fillTemplate(template, pod, value =>
+    PART_OF_SEGMENT.test(value) ? undefined : 'has characters other than letters, digits, ".", "_" and "-"',
+  )
+  if (typeof id === 'object') return id
+  return isSpiffeId(id) && trustDomainOf(id) === trustDomain ? id : { reason: 'the template makes no SPIFFE ID of it' }
+}
+
+/** The DNS name, or the reason why this pod goes without it. */
+export function fillDnsTemplate(template: Template, pod: PodFacts): string | Unfilled {
+  const name = fillTemplate(template, pod, value => (isDnsLabel(value) ? undefined : 'is not a DNS label'))
+  if (typeof name === 'object') return name
+  const problem = dnsNameProblem(name)
+  return problem === undefined ? name : { reason: `the name that the template makes of it ${problem}` }
+}
+
+/** `problemOf`: why a value cannot stand in it. */
+function fillTemplate(
+  { parts }: Template,
   pod: PodFacts,
-  trustDomain: string,
-): SpiffeId | { readonly reason: string } {
-  let id = ''
+  problemOf: (value: string) => string | undefined,
+): string | Unfilled {
+  let filled = ''
   for (const part of parts) {
     if ('text' in part) {
-      id += part.text
+      filled += part.text
       continue
     }
-    const value = part.read(pod, trustDomain)
+    const value = part.read(pod)
     if (value === undefined || value === '') return { reason: `it has no ${part.variable}` }
-    if (!PART_OF_SEGMENT.test(value))
-      return { reason: `its ${part.variable} has characters other than letters, digits, ".", "_" and "-"` }
-    id += value
+    const problem = problemOf(value)
+    if (problem !== undefined) return { reason: `its ${part.variable} ${problem}` }
+    filled += value
   }
-  return isSpiffeId(id) && trustDomainOf(id) === trustDomain ? id : { reason: 'the template makes no SPIFFE ID of it' }
+  return filled
 }

@@ -4,6 +4,7 @@ import { Fault } from '../schema/fault.ts'
 import { key, list, object, section, text } from '../schema/schema-parts.ts'
 import { nonEmpty } from '../schema/values.ts'
 import { parseLabelSelector } from './label-selector.ts'
+import { wishKeys } from './wish-schema.ts'
 
 const labelSelector = text(
   'label selector',
@@ -36,6 +37,11 @@ export const kubernetes = object({
     nonEmpty,
     { default: 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}' },
   ),
+  ...wishKeys({
+    form: nonEmpty,
+    meaning:
+      "the DNS names of a pod's certificate, each of the same variables, one a label: `{serviceAccount}.{namespace}.svc.cluster.local`. A pod whose value is missing or no DNS label goes without that name; pods that share an identity share its names",
+  }),
   selector: key('which pods get an identity, as for `kubectl -l`; `""` is every pod', labelSelector, {
     default: 'livery.dev/inject=true',
   }),

@@ -17,6 +17,7 @@ import { oneCallerWarnings } from './one-caller.ts'
 import { assignOutputs } from './outputs.ts'
 import { type Settings, settingsSchema } from './schema.ts'
 import { settleWarnings } from './settle.ts'
+import { checkWishes, wishesDnsNames } from './wish-check.ts'
 
 /** The configuration that the agent runs with. Everything is checked and every path is absolute. */
 export interface Config extends Omit<Settings, 'identities' | 'ca'>, EnvironmentSwitches {
@@ -39,13 +40,14 @@ export interface LoadedConfig {
 /** Loads the configuration, and the plugin that it names; rejects with a {@link ConfigError} with every problem that it finds. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const read = await readSettings(sources)
-  const { root, ca, problems } = await readCA(read.root, sources)
   const { settings } = read
+  const { root, ca, problems } = await readCA(read.root, settings, sources)
   if (!settings || !ca) throw new ConfigError([...read.problems, ...problems])
   const at = new Location(root)
   const expanded = expandIdentities(settings.identities, settings.trustDomain, at.child('identities'))
   const { identities, problems: sameOutputs } = assignOutputs(expanded.identities, settings.output, at)
-  const all = [...problems, ...expanded.problems, ...sameOutputs, ...checkTogether(settings, expanded, at)]
+  const together = [...checkTogether(settings, expanded, at), ...checkWishes(settings, ca, at)]
+  const all = [...problems, ...expanded.problems, ...sameOutputs, ...together]
   if (all.length > 0) throw new ConfigError(all)
   const { file, digest, warnings } = read.layers
   return {
@@ -74,7 +76,7 @@ export interface LoadedCA {
 /** Loads the section `ca` and the plugin that it names; rejects with a {@link ConfigError}. */
 export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
   const { settings, layers, ...read } = await readSettings(sources)
-  const { root, ca, problems } = await readCA(read.root, sources)
+  const { root, ca, problems } = await readCA(read.root, settings, sources)
   const all = [...read.problems, ...problems]
   if (!settings || !ca || all.length > 0) throw new ConfigError(all)
   const { trustDomain, keyType, sharedFolders } = settings
@@ -114,7 +116,7 @@ interface ReadCA {
   readonly problems: readonly Problem[]
 }
 
-async function readCA(tree: ConfigNode, sources: ConfigSources): Promise<ReadCA> {
+async function readCA(tree: ConfigNode, settings: Settings | undefined, sources: ConfigSources): Promise<ReadCA> {
   const written = new Location(tree, ['ca'])
   const shape = await loadSectionShape(written, origin => placeOf(origin, sources))
   if ('problems' in shape) return { root: tree, ca: undefined, problems: shape.problems }
@@ -122,9 +124,10 @@ async function readCA(tree: ConfigNode, sources: ConfigSources): Promise<ReadCA>
   const schema = caSchema(shape)
   const root = node && isMap(tree) ? withKey(tree, 'ca', completeSection(shape, schema, node, sources)) : tree
   const at = new Location(root, ['ca'])
+  const wishesNames = settings !== undefined && wishesDnsNames(settings)
   const checked = checkNode(schema, at)
   if ('refusals' in checked) return { root, ca: undefined, problems: checked.refusals }
-  return { root, ca: checked.output, problems: await checkCASection(checked.output, at) }
+  return { root, ca: checked.output, problems: await checkCASection(checked.output, at, wishesNames) }
 }
 
 /** Modules are looked for from the file that names them; those of flags and variables from the working directory. */

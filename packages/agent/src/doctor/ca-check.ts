@@ -61,7 +61,7 @@ function unasked(finding: Finding): CAResult {
 }
 
 interface Answered {
-  readonly identity: Pick<ConfiguredIdentity, 'id'>
+  readonly identity: Pick<ConfiguredIdentity, 'id'> & Partial<Pick<ConfiguredIdentity, 'wish'>>
   readonly issued: IssuedCertificate
   readonly roots: readonly string[]
   readonly publicKeyDer: Uint8Array
@@ -87,13 +87,15 @@ async function request(
   const parts = { clock, logger, counters: new PluginCounters(new Registry()), connected }
   const client = await createCAClient(loaded, parts, stack)
   const generator = chooseKeyGenerator(config, () => {})
-  const type: KeyType = signableKeyType(config.ca, config.keyType)
-  const key = await generator.generate({ type, identity: identity.id })
+  const { keyType = config.keyType, ttlSeconds = config.ttl / 1000, dnsNames = [] } = identity.wish ?? {}
+  const type: KeyType = signableKeyType(config.ca, keyType)
+  const key = await generator.generate({ type, identity: identity.id, dnsNames })
   const signal = AbortSignal.timeout(TIMEOUT_MS)
   const before = clock.now()
   const issued = await client.issue({
     identity: identity.id,
-    ttlSeconds: config.ttl / 1000,
+    ...(dnsNames.length > 0 && { dnsNames }),
+    ttlSeconds,
     ...(identity.tokenFile !== undefined && { tokenFile: identity.tokenFile }),
     signal,
     csr: async () => ({ der: key.csrDer, pem: derToPem(key.csrDer, 'CERTIFICATE REQUEST') }),
@@ -120,7 +122,9 @@ export function checkAnswer(subject: string, { identity, issued, roots, publicKe
     const verifier = nativeCertificateVerifier ?? nodeCertificateVerifier
     verifier.verify(issued.chain, {
       identity: identity.id,
-      key: privateKey ? { privateKeyPem: privateKey } : { publicKeyDer },
+      ...(privateKey
+        ? { key: { privateKeyPem: privateKey } }
+        : { key: { publicKeyDer }, dnsNames: identity.wish?.dnsNames ?? [] }),
       anchors: roots.map(pem => new X509Certificate(pem)),
       now: Math.max(notBefore, Math.min(at, notBefore + MAX_BACKDATE_MS)),
     })

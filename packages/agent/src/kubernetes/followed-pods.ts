@@ -1,15 +1,16 @@
 /** The pods of this node, from the API server to the identities that are held for them. */
 import { ApiConnection, ObjectsApi, ObjectWatcher, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core/plugin'
-import { parseIdentityTemplate } from '../config/identity-template.ts'
+import { parseDnsTemplate, parseIdentityTemplate } from '../config/identity-template.ts'
 import type { KubernetesSetting } from '../config/kubernetes-schema.ts'
+import type { WishSetting } from '../config/wish-schema.ts'
 import type { PodsStatus } from '../diagnosis/facts.ts'
 import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
 import { CallerTokens } from './caller-tokens.ts'
 import { identifyPods } from './identify-pods.ts'
-import { NodePods, podsOf } from './node-pods.ts'
+import { NodePods, type PodProblem, podsOf } from './node-pods.ts'
 import type { PodChange } from './pod.ts'
 import { type PodCallers, podNameOf } from './pod-callers.ts'
 import { type IdentityHolder, PodIdentities } from './pod-identities.ts'
@@ -31,21 +32,26 @@ export class FollowedPods implements AsyncDisposable {
   readonly #log: EventLog
   readonly #stack = new AsyncDisposableStack()
   readonly #pods: NodePods
+  readonly #wish: WishSetting
   readonly #watcher: ObjectWatcher<unknown>
   #identities: PodIdentities | undefined
 
   /** Begins to list. Throws an `Error` outside of a pod. */
   constructor(setting: KubernetesSetting, { config, clock, log, metrics, scopes, events }: Basis) {
-    const { nodeName, identity, selector, namespaces } = setting
+    const { nodeName, identity, selector, namespaces, dnsNames = [] } = setting
     const { trustDomain } = config
     this.#clock = clock
     this.#log = log
     const template = parseIdentityTemplate(identity, trustDomain)
     if ('problem' in template) throw new TypeError(`Cannot use kubernetes.identity: it ${template.problem}`)
+    const templates = dnsNames
+      .map(text => parseDnsTemplate(text, trustDomain))
+      .flatMap(each => ('problem' in each ? [] : [each]))
+    this.#wish = setting
     this.#pods = new NodePods({
       nodeName,
-      rules: { trustDomain, template, selector, namespaces },
-      onProblem: ({ pod, reason }) => log.write({ kind: 'pod-refused', pod, message: reason }),
+      rules: { trustDomain, template, dnsNames: templates, selector, namespaces },
+      onProblem: problem => this.#onProblem(problem),
     })
     const callers = identifyPods(config, this.#pods)
     this.callers = callers && this.#stack.use(callers)
@@ -85,7 +91,15 @@ export class FollowedPods implements AsyncDisposable {
 
   /** Has the identities of the pods held until the result is disposed, or this is. */
   follow(holder: IdentityHolder): Disposable {
-    this.#identities = this.#stack.use(new PodIdentities({ pods: this.#pods, clock: this.#clock, ...holder }))
+    this.#identities = this.#stack.use(
+      new PodIdentities({
+        pods: this.#pods,
+        clock: this.#clock,
+        wish: this.#wish,
+        onProblem: problem => this.#onProblem(problem),
+        ...holder,
+      }),
+    )
     return this.#identities
   }
 
@@ -106,6 +120,11 @@ export class FollowedPods implements AsyncDisposable {
 
   #onChange({ kind, pod: { uid, namespace, name, identity } }: PodChange): void {
     this.#log.write({ kind: `pod-${kind}`, pod: `${namespace}/${name}`, podUid: uid, identity })
+  }
+
+  #onProblem({ pod, dnsName, reason: message }: PodProblem): void {
+    if (dnsName === undefined) this.#log.write({ kind: 'pod-refused', pod, message })
+    else this.#log.write({ kind: 'pod-name-refused', pod, dnsName, message })
   }
 
   #onState(state: WatchState): void {

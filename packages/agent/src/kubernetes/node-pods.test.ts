@@ -62,6 +62,23 @@ test('a template that can make no identity of this trust domain is refused', () 
   }
 })
 
+test('a pod goes without a DNS name that it cannot fill, which is said once, and has the others', () => {
+  const { pods, problems } = podTable({ dnsNames: ['{pod}.{namespace}.svc', '{label:app}.svc', '{annotation:host}'] })
+  const put = (labels: Record<string, string>, annotations = {}) =>
+    pods.put(podResource({ uid: UID, name: 'web-0', labels: { 'livery.dev/inject': 'true', ...labels }, annotations }))
+  const names = () => [...pods.all()].map(({ dnsNames }) => dnsNames)
+  put({ app: 'a_b' }, { host: 'other.example' })
+  put({ app: 'a_b', tier: 'x' }, { host: 'other.example' })
+  assert.deepEqual(names(), [['web-0.default.svc']])
+  assert.deepEqual(problems, [
+    { pod: 'default/web-0', dnsName: '{label:app}.svc', reason: 'its label:app is not a DNS label' },
+    { pod: 'default/web-0', dnsName: '{annotation:host}', reason: 'its annotation:host is not a DNS label' },
+  ])
+  put({ app: 'shop' })
+  assert.deepEqual(names(), [['shop.svc', 'web-0.default.svc']])
+  assert.equal(problems.at(-1)?.reason, 'it has no annotation:host')
+})
+
 test('a pod that has ended is given up, one that terminates is kept until it is gone', () => {
   const { pods } = podTable()
   const changes: string[] = []

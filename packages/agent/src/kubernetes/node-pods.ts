@@ -4,7 +4,7 @@ import { Events } from '@livery/core'
 import type { PodFacts } from '../config/identity-template.ts'
 import type { Pod, PodChange, PodTable } from './pod.ts'
 import { type PodObject, readPodObject, type UnusableObject } from './pod-object.ts'
-import { identityOf, type PodRules } from './pod-rules.ts'
+import { dnsNamesOf, identityOf, type PodRules } from './pod-rules.ts'
 
 /** A kubelet runs 110 by default; some providers allow 1,000. */
 const MAX_PODS = 4_096
@@ -13,6 +13,8 @@ const MAX_PODS = 4_096
 export interface PodProblem {
   /** As `namespace/name`, where that can be read. */
   readonly pod: string | undefined
+  /** The template of the DNS name that it goes without, where it has an identity. */
+  readonly dnsName?: string
   readonly reason: string
 }
 
@@ -25,8 +27,8 @@ interface NodePodsOptions {
 
 interface Known {
   readonly pod: Pod
-  /** Why it has no identity though it is chosen. */
-  readonly reason: string | undefined
+  /** Why it has no identity though it is chosen, or goes without a DNS name. */
+  readonly problems: readonly Omit<PodProblem, 'pod'>[]
   readonly isMirror: boolean
 }
 
@@ -99,7 +101,11 @@ export class NodePods implements PodTable {
   /** Keeps of an object only what is needed, for {@link replace}. */
   read(value: unknown): PodObject | UnusableObject {
     const { nodeName, rules } = this.#options
-    return readPodObject(value, nodeName, rules.template.annotations)
+    return readPodObject(
+      value,
+      nodeName,
+      [rules.template, ...rules.dnsNames].flatMap(({ annotations }) => annotations),
+    )
   }
 
   /** An object that cannot be used changes nothing of a pod that is known. */
@@ -117,16 +123,25 @@ export class NodePods implements PodTable {
       this.#refuse(uid, { pod: nameOf(facts), reason: refusal })
       return
     }
-    const identity = identityOf(this.#options.rules, facts)
-    const reason = typeof identity === 'object' ? identity.reason : undefined
-    const pod: Pod = { ...facts, identity: typeof identity === 'object' ? undefined : identity }
+    const { pod, problems } = this.#describe(facts)
     if (before && isDeepStrictEqual(before.pod, pod)) return
     if (isKnown) this.#refused.delete(uid)
     else this.#remove(uid)
-    this.#objects.set(uid, { pod, reason, isMirror })
+    this.#objects.set(uid, { pod, problems, isMirror })
     this.#byUid.set(pod.uid, uid)
-    if (reason !== undefined && reason !== before?.reason) this.#options.onProblem({ pod: nameOf(pod), reason })
+    for (const problem of problems)
+      if (!before?.problems.some(known => isDeepStrictEqual(known, problem)))
+        this.#options.onProblem({ pod: nameOf(pod), ...problem })
     this.changes.emit({ kind: isKnown ? 'changed' : 'added', pod })
+  }
+
+  #describe(facts: PodFacts): Pick<Known, 'pod' | 'problems'> {
+    const { rules } = this.#options
+    const identity = identityOf(rules, facts)
+    if (typeof identity !== 'string')
+      return { pod: { ...facts, identity: undefined, dnsNames: [] }, problems: identity ? [identity] : [] }
+    const { names, problems } = dnsNamesOf(rules, facts)
+    return { pod: { ...facts, identity, dnsNames: names }, problems }
   }
 
   /**

@@ -13,6 +13,7 @@ test('a subject has the name of its pod while the table has it; a caller that is
     labels: new Map(),
     annotations: new Map(),
     identity: undefined,
+    dnsNames: [],
   }
   const pods: PodTable = { get: uid => (uid === pod.uid ? pod : undefined), all: () => [pod], changes: new Events() }
   assert.equal(podNameOf('pod 12-34', pods), 'shop/web-1')

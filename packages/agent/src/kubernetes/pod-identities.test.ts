@@ -3,22 +3,27 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
 import { podResource } from '../../test/pod-api-server.ts'
-import { podTable } from '../../test/watched-pods.ts'
+import { podTable, type RulesInit } from '../../test/watched-pods.ts'
 import { IdentityUnion } from '../secrets/identity-union.ts'
 import { PodIdentities } from './pod-identities.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'
 
-function start(t: TestContext) {
+function start(t: TestContext, rules: RulesInit = {}) {
   const clock = new FakeClock(0)
-  const { pods } = podTable()
-  const held = new Set<string>()
+  const { pods, problems } = podTable(rules)
+  const held = new Map<string, readonly string[] | undefined>()
   const counts = { changes: 0, reviews: 0 }
-  const union = new IdentityUnion({ add: id => void held.add(id), remove: id => void held.delete(id) })
+  const union = new IdentityUnion({
+    add: (id, { wish } = {}) => void held.set(id, wish?.dnsNames),
+    remove: id => void held.delete(id),
+  })
   const identities = new PodIdentities({
     pods,
     clock,
+    wish: {},
+    onProblem: problem => void problems.push(problem),
     union: {
       replace(source, named) {
         counts.changes++
@@ -29,7 +34,7 @@ function start(t: TestContext) {
     sds: { review: () => void counts.reviews++ },
   })
   t.after(() => identities[Symbol.dispose]())
-  return { clock, pods, held, counts, union, identities }
+  return { clock, pods, problems, held, counts, union, identities }
 }
 
 test('pods of one account share an identity, which is held until the last of them is gone', async t => {
@@ -39,24 +44,24 @@ test('pods of one account share an identity, which is held until the last of the
   )
   pods.replace([first, second, api].map(pod => pods.read(pod)))
   await clock.advance(100)
-  assert.deepEqual([...held].sort(), [API, WEB])
+  assert.deepEqual([...held.keys()].sort(), [API, WEB])
   pods.delete(first)
   await clock.advance(100)
-  assert.deepEqual([...held].sort(), [API, WEB])
+  assert.deepEqual([...held.keys()].sort(), [API, WEB])
   pods.delete(second)
   await clock.advance(100)
-  assert.deepEqual([...held], [API])
+  assert.deepEqual([...held.keys()], [API])
 })
 
 test('before the first list nothing is removed, since a missing pod means nothing', async t => {
   const { clock, pods, held, union } = start(t)
   union.replace('kubernetes', new Map([[WEB, {}]]))
   await clock.advance(1_000)
-  assert.deepEqual([...held], [WEB])
+  assert.deepEqual([...held.keys()], [WEB])
   pods.replace([])
   pods.put(podResource({ name: 'api', serviceAccount: 'api' }))
   await clock.advance(100)
-  assert.deepEqual([...held], [API])
+  assert.deepEqual([...held.keys()], [API])
 })
 
 test('five hundred pods that come together are one change, and sockets look at their callers again', async t => {
@@ -71,4 +76,24 @@ test('five hundred pods that come together are one change, and sockets look at t
   await clock.advance(100)
   assert.deepEqual(counts, { changes: before.changes + 1, reviews: before.reviews + 1 })
   await identities.listed
+})
+
+test('pods that share an identity share its names, as many as a certificate may have', async t => {
+  const { clock, pods, problems, held } = start(t, { dnsNames: ['{pod}.svc'] })
+  const named = Array.from({ length: 65 }, (_, index) => podResource({ name: `web-${index}`, serviceAccount: 'web' }))
+  pods.replace(named.slice(0, 2).map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.deepEqual(held.get(WEB), ['web-0.svc', 'web-1.svc'])
+  pods.replace(named.slice(1, 2).map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.deepEqual(held.get(WEB), ['web-1.svc'])
+  pods.replace(named.map(pod => pods.read(pod)))
+  await clock.advance(100)
+  assert.equal(held.get(WEB)?.length, 64)
+  pods.put(podResource({ name: 'api-0', serviceAccount: 'api' }))
+  await clock.advance(100)
+  assert.deepEqual(
+    problems.map(({ pod, reason }) => [pod, /more than 64/.test(reason)]),
+    [['default/web-64', true]],
+  )
 })

@@ -1,13 +1,18 @@
 /** Holds the identities of the pods of this node, which come and go with them. */
-import type { SecretManager } from '@livery/core'
-import { after, type Clock, type SpiffeId } from '@livery/core/plugin'
+import type { CertificateWish, SecretManager } from '@livery/core'
+import { after, type Clock, MAX_DNS_NAMES, type SpiffeId } from '@livery/core/plugin'
 import type { SdsServer } from '@livery/sds-server'
-import type { NodePods } from './node-pods.ts'
+import { type WishSetting, wishOf } from '../config/wish-schema.ts'
+import type { NodePods, PodProblem } from './node-pods.ts'
+import type { Pod } from './pod.ts'
+
+/** The identities of pods, each with what its certificate is to carry. */
+type WishedIdentities = ReadonlyMap<SpiffeId, { readonly wish: CertificateWish | undefined }>
 
 /** The parts that hold and serve the identities. */
 export interface IdentityHolder {
   readonly union: {
-    replace(source: 'kubernetes', identities: ReadonlyMap<SpiffeId, object>): { readonly added: readonly SpiffeId[] }
+    replace(source: 'kubernetes', identities: WishedIdentities): { readonly added: readonly SpiffeId[] }
   }
   readonly secrets: Pick<SecretManager, 'retry'>
   readonly sds: Pick<SdsServer, 'review'>
@@ -16,6 +21,10 @@ export interface IdentityHolder {
 interface PodIdentitiesOptions extends IdentityHolder {
   readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
   readonly clock: Clock
+  /** For every pod; the DNS names are those that the pods have. */
+  readonly wish: WishSetting
+  /** Called once for a pod whose DNS names have no place in the certificate of its identity. */
+  readonly onProblem: (problem: PodProblem) => void
 }
 
 /** Changes within this time are one change: 500 pods can arrive at once. */
@@ -25,6 +34,8 @@ export class PodIdentities implements Disposable {
   readonly #options: PodIdentitiesOptions
   readonly #subscription: Disposable
   readonly #listed = Promise.withResolvers<void>()
+  /** Pods that were reported; a change makes a new object. */
+  readonly #crowded = new WeakSet<Pod>()
   #next: Disposable | undefined
   #followedAt = Number.NEGATIVE_INFINITY
 
@@ -64,11 +75,32 @@ export class PodIdentities implements Disposable {
     const { pods, union, sds } = this.#options
     // Before the first list a missing pod means nothing.
     if (!pods.isListed) return
-    const identities = new Map<SpiffeId, object>()
-    for (const { identity } of pods.all()) if (identity !== undefined) identities.set(identity, {})
-    const { added } = union.replace('kubernetes', identities)
+    const { added } = union.replace('kubernetes', this.#identities())
     // Callers of shared sockets may already have asked in vain.
     if (added.length > 0) sds.review()
     this.#listed.resolve()
+  }
+
+  /** Pods that share an identity share its names. */
+  #identities(): WishedIdentities {
+    const names = new Map<SpiffeId, Set<string>>()
+    for (const pod of this.#options.pods.all()) {
+      if (pod.identity === undefined) continue
+      const present = names.get(pod.identity) ?? new Set<string>()
+      const together = new Set([...present, ...pod.dnsNames])
+      const hasRoom = together.size <= MAX_DNS_NAMES
+      names.set(pod.identity, hasRoom ? together : present)
+      if (!hasRoom) this.#reportCrowded(pod)
+    }
+    const { ttl, keyType } = this.#options.wish
+    const held = (dnsNames: ReadonlySet<string>) => ({ wish: wishOf({ ttl, keyType, dnsNames: [...dnsNames].sort() }) })
+    return new Map(Array.from(names, ([identity, dnsNames]) => [identity, held(dnsNames)]))
+  }
+
+  #reportCrowded(pod: Pod): void {
+    if (this.#crowded.has(pod)) return
+    this.#crowded.add(pod)
+    const reason = `the certificate of ${pod.identity} would have more than ${MAX_DNS_NAMES} names`
+    this.#options.onProblem({ pod: `${pod.namespace}/${pod.name}`, dnsName: pod.dnsNames.join(', '), reason })
   }
 }

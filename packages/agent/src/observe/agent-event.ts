@@ -31,6 +31,12 @@ type PodEvent =
   | ({ readonly kind: 'pod-added' } & PodFields)
   | ({ readonly kind: 'pod-changed' } & PodFields)
   | ({ readonly kind: 'pod-removed' } & PodFields)
+  | {
+      readonly kind: 'pod-name-refused'
+      readonly pod: string | undefined
+      readonly dnsName: string
+      readonly message: string
+    }
   | { readonly kind: 'pod-refused'; readonly pod: string | undefined; readonly message: string }
 
 interface EndpointFields {

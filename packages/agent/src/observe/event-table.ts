@@ -128,9 +128,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ reason, isServed }) => `${reason}${isServed ? ' What was read before stays in use.' : ''}`,
     { same: ['reason'] },
   ),
-  ending: files.warn(
-    ({ notAfter }) => `what is served ends at ${iso(notAfter)}, and nothing newer has come`,
-  ),
+  ending: files.warn(({ notAfter }) => `what is served ends at ${iso(notAfter)}, and nothing newer has come`),
 
   // Streams: who asks for which name, and gets what.
   asked: sds.debug(({ by }) => `asked for by ${by}`, { same: [] }),
@@ -225,6 +223,9 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   'pod-changed': kubernetes.info(describePod, { level: podLevel }),
   'pod-removed': kubernetes.info(({ pod }) => `pod ${pod} is gone`, { level: podLevel }),
   'pod-refused': kubernetes.warn(({ pod = 'a pod', message }) => `${pod} gets no identity: ${message}`),
+  'pod-name-refused': kubernetes.warn(
+    ({ pod = 'a pod', dnsName, message }) => `${pod} goes without the DNS name ${dnsName}: ${message}`,
+  ),
 
   // The log itself.
   'log-lines-dropped': rows('agent').warn(

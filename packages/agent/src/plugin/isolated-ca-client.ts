@@ -88,7 +88,7 @@ class IsolatedCAClient implements CAClient {
 
   /** The process has a number in place of what cannot be sent. */
   #register(request: CertificateRequest): WireRequest {
-    const { identity, ttlSeconds, tokenFile, connectWithinMs, replaces, ticket } = request
+    const { identity, dnsNames, ttlSeconds, tokenFile, connectWithinMs, replaces, ticket } = request
     const id = this.#nextId++
     this.#open.set(id, request)
     const { stored } = ticket ?? {}
@@ -96,6 +96,7 @@ class IsolatedCAClient implements CAClient {
       id,
       identity,
       ttlSeconds,
+      ...(dnsNames && { dnsNames }),
       ...(tokenFile !== undefined && { tokenFile }),
       ...(connectWithinMs !== undefined && { connectWithinMs }),
       ...(replaces && { replaces }),

@@ -82,6 +82,7 @@ export interface Start {
 export interface WireRequest {
   readonly id: number
   readonly identity: SpiffeId
+  readonly dnsNames?: readonly string[]
   readonly ttlSeconds: number
   readonly tokenFile?: string
   readonly connectWithinMs?: number

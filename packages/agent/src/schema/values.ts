@@ -4,6 +4,7 @@ import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
 import { isFileName, parseFileName, parseFilePattern, spiffePatternProblem } from '@livery/core'
 import {
+  dnsNameProblem,
   isSpiffeId,
   KEY_TYPES,
   type KeyType,
@@ -143,6 +144,17 @@ function checkSpiffeId(input: string): SpiffeId | Fault {
 }
 
 export const spiffeId: Schema<SpiffeId> = text('SPIFFE ID', checkSpiffeId, 'Write a SPIFFE ID')
+
+/** In any case of letters, as DNS has it. */
+export const dnsName: Schema<string> = text(
+  'DNS name',
+  input => {
+    const name = input.toLowerCase()
+    const problem = dnsNameProblem(name)
+    return problem === undefined ? name : new Fault(problem, 'Write such as web.example or "*.web.example"')
+  },
+  'Quote it',
+)
 
 function checkFilePattern(input: string): string | Fault {
   const pattern = parseFilePattern(input)

@@ -57,3 +57,15 @@ test('an identity that stays the same is not touched', () => {
   union.replace('kubernetes', named([WEB, '/pod']))
   assert.equal(held.get(WEB), 'untouched')
 })
+
+test("the configuration's wish goes before that of another source, and a changed wish is passed on", () => {
+  const added: unknown[] = []
+  const union = new IdentityUnion({ add: (_, { wish } = {}) => void added.push(wish?.dnsNames), remove: () => {} })
+  const wishing = (name: string) => new Map([[WEB, { wish: { dnsNames: [name] } }]])
+  union.replace('kubernetes', wishing('pod.example'))
+  union.replace('configuration', named([WEB]))
+  union.replace('configuration', wishing('list.example'))
+  union.replace('kubernetes', wishing('other.example'))
+  union.replace('configuration', named())
+  assert.deepEqual(added, [['pod.example'], ['list.example'], ['other.example']])
+})

@@ -1,21 +1,24 @@
 /** Holds each identity that at least one source names: those of the configuration's list, and those of pods. */
-import type { SecretManager } from '@livery/core'
+import { isDeepStrictEqual } from 'node:util'
+import type { CertificateWish, SecretManager } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 
 export interface HeldIdentity {
   /** The file with the token for its requests. Default: that of the CA. */
   readonly tokenFile?: string | undefined
+  /** What its certificate is to carry. */
+  readonly wish?: CertificateWish | undefined
 }
 
 export type HeldIdentities = ReadonlyMap<SpiffeId, HeldIdentity>
 
 /** The configuration's list as a source of identities. */
 export function configuredIdentities({ identities }: Pick<Config, 'identities'>): HeldIdentities {
-  return new Map(identities.map(({ id, tokenFile }) => [id, { tokenFile }]))
+  return new Map(identities.map(({ id, tokenFile, wish }) => [id, { tokenFile, wish }]))
 }
 
-/** The sources by rank: where two name a token file for one identity, that of the first is used. */
+/** The sources by rank: where two name a token file for one identity, or a wish, that of the first is used. */
 const SOURCES = ['configuration', 'kubernetes'] as const
 type SourceName = (typeof SOURCES)[number]
 
@@ -34,7 +37,7 @@ export class IdentityUnion {
   }
 
   /**
-   * Makes `identities` all that `source` names: the manager starts to hold, or holds with another token file, what the
+   * Makes `identities` all that `source` names: the manager starts to hold, or holds with another token file or wish, what the
    * sources name together, and lets go of an identity once no source names it.
    */
   replace(source: SourceName, identities: HeldIdentities): UnionChanges {
@@ -48,9 +51,9 @@ export class IdentityUnion {
     for (const id of removed) this.#secrets.remove(id)
     for (const [id, was] of wasHeld) {
       const now = this.#find(id)
-      if (!now || (was && was.tokenFile === now.tokenFile)) continue
-      const { tokenFile } = now
-      this.#secrets.add(id, tokenFile === undefined ? {} : { tokenFile })
+      if (!now || isDeepStrictEqual(was, now)) continue
+      const { tokenFile, wish } = now
+      this.#secrets.add(id, { ...(tokenFile !== undefined && { tokenFile }), ...(wish && { wish }) })
       if (!was) added.push(id)
     }
     return { added, removed }
@@ -61,14 +64,12 @@ export class IdentityUnion {
     return SOURCES.some(other => other !== source && this.#named.get(other)?.has(id))
   }
 
-  /** How an identity is held: by a source with a token file, if there is one. */
+  /** How an identity is held: with the first token file and the first wish that there are. */
   #find(id: SpiffeId): HeldIdentity | undefined {
-    let found: HeldIdentity | undefined
-    for (const source of SOURCES) {
-      const named = this.#named.get(source)?.get(id)
-      if (named?.tokenFile !== undefined) return named
-      found ??= named
-    }
-    return found
+    const named = SOURCES.flatMap(source => this.#named.get(source)?.get(id) ?? [])
+    if (named.length === 0) return undefined
+    const { tokenFile } = named.find(each => each.tokenFile !== undefined) ?? {}
+    const { wish } = named.find(each => each.wish !== undefined) ?? {}
+    return { tokenFile, wish }
   }
 }

@@ -16,6 +16,8 @@ export interface Caller {
   readonly identity: SpiffeId
   /** Of a node's agent: the workloads for which it may ask. */
   readonly impersonates?: ReadonlySet<SpiffeId>
+  /** The DNS names that its certificates may carry; with a wildcard, the names that it stands for as well. */
+  readonly dnsNames?: ReadonlySet<string>
   /** The grant to which a certificate that is issued now is bound; one without cannot renew itself. */
   readonly grant?: string
 }
@@ -32,6 +34,8 @@ export interface TokenGrant {
   readonly identity: SpiffeId
   /** If given, the token is that of a node's agent, which may ask for these identities. */
   readonly impersonates?: readonly SpiffeId[]
+  /** See {@link Caller.dnsNames}. */
+  readonly dnsNames?: readonly string[] | undefined
 }
 
 /** The callers that are allowed now: the same array as before while nothing has changed. Must not reject. */
@@ -64,7 +68,7 @@ export function clientCertificates(authority: CertificateAuthority, current: Cur
       if (!identity) return undefined
       for (const [grant, listed] of index.of(await current()))
         if (listed.identity === identity && authority.isIssuedUnder(clientCertificate, grant))
-          return { identity, grant }
+          return { identity, grant, ...(listed.dnsNames && { dnsNames: listed.dnsNames }) }
       return undefined
     },
   }
@@ -73,8 +77,9 @@ export function clientCertificates(authority: CertificateAuthority, current: Cur
 /** Throws a `TypeError` for an empty or repeated token, which it does not show. */
 export function checkGrants(grants: readonly TokenGrant[]): void {
   const seen = new Set<string>()
-  for (const { token, identity, impersonates } of grants) {
-    caller(identity, impersonates)
+  for (const grant of grants) {
+    caller(grant)
+    const { token, identity } = grant
     if (token === undefined) continue
     if (token === '') throw new TypeError(`Cannot use the token of ${identity}: it is empty`)
     if (seen.has(digest(token))) throw new TypeError(`Cannot use the token of ${identity}: another caller has it too`)
@@ -82,9 +87,18 @@ export function checkGrants(grants: readonly TokenGrant[]): void {
   }
 }
 
-export function caller(identity: SpiffeId, impersonates: readonly SpiffeId[] | undefined): Caller {
+export function caller({ identity, impersonates, dnsNames }: Omit<TokenGrant, 'token'>): Caller {
   parseSpiffeId(identity)
-  return impersonates ? { identity, impersonates: new Set(impersonates.map(parseSpiffeId)) } : { identity }
+  return {
+    identity,
+    ...(impersonates && { impersonates: new Set(impersonates.map(parseSpiffeId)) }),
+    ...(dnsNames && { dnsNames: new Set(dnsNames) }),
+  }
+}
+
+/** Whoever has a wildcard can pass for each host that it stands for, and so may have its name. */
+export function mayHave({ dnsNames }: Caller, name: string): boolean {
+  return dnsNames !== undefined && (dnsNames.has(name) || dnsNames.has(name.replace(/^[^.]+/, '*')))
 }
 
 /** Callers by the digest of their token, so that the time of a look-up reveals nothing about a token. */
@@ -95,10 +109,10 @@ class GrantIndex {
   of(grants: readonly TokenGrant[]): ReadonlyMap<string, Caller> {
     if (grants === this.#grants) return this.#callers
     this.#callers = new Map(
-      grants.flatMap(({ token, identity, impersonates }) => {
+      grants.flatMap(({ token, ...granted }) => {
         if (token === undefined) return []
         const grant = digest(token)
-        return [[grant, { ...caller(identity, impersonates), grant }] as const]
+        return [[grant, { ...caller(granted), grant }] as const]
       }),
     )
     this.#grants = grants

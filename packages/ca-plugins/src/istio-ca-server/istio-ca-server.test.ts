@@ -36,6 +36,29 @@ test('the SAN is that of the caller, not that of the CSR', async t => {
   assert.equal(nameOf(await ask(setup, { token: 'web-token' })), `URI:${WEB}`)
 })
 
+test('a caller has the DNS names of its CSR that are granted to it, those that a wildcard stands for too, and no others', async t => {
+  const granted = ['web.example', '*.web.example']
+  let grants: readonly TokenGrant[] = [
+    { token: 'web-token', identity: WEB, dnsNames: granted },
+    { token: 'api-token', identity: API },
+  ]
+  const setup = await setUpCaServer(t, { authenticators: [listedTokens(async () => grants)] })
+  const askFor = async (token: string, ...dnsNames: readonly string[]) =>
+    nameOf(await ask(setup, { token, csr: (await workloadRequest(WEB, { dnsNames })).csrPem }))
+  const names = `URI:${WEB}, DNS:*.web.example, DNS:a.web.example`
+  assert.equal(await askFor('web-token', '*.web.example', 'a.web.example'), names)
+  for (const [token, name] of [
+    ['web-token', 'a.b.web.example'],
+    ['web-token', '*.example'],
+    ['web-token', 'other.example'],
+    ['api-token', 'web.example'],
+  ] as const)
+    await assert.rejects(askFor(token, name), { code: status.PERMISSION_DENIED, details: /may not have the DNS name/ })
+  await assert.rejects(askFor('web-token', 'not_a_name'), { code: status.INVALID_ARGUMENT })
+  grants = [{ token: 'web-token', identity: WEB }]
+  await assert.rejects(askFor('web-token', 'web.example'), { code: status.PERMISSION_DENIED })
+})
+
 test('the chain is one certificate an element, the leaf first and the root that signs last', async t => {
   const setup = await setUpCaServer(t, { authenticators }, { intermediate: true })
   const [oldRoot] = setup.authority.trustBundle()

@@ -12,7 +12,7 @@ import type { ServerNames } from '../plugins/embedded/server-names.ts'
 import { muteGrpcLog } from '../transport/grpc-log.ts'
 import { formatHostPort, type HostPort, isLoopback, parseHostPort } from '../transport/host-port.ts'
 import { IMPERSONATED_IDENTITY, istioCertificateService, metadataText } from '../transport/istio-certificate-service.ts'
-import type { Authenticator, Caller, CallerCredentials } from './authenticators.ts'
+import { type Authenticator, type Caller, type CallerCredentials, mayHave } from './authenticators.ts'
 import { ServerCertificate } from './server-certificate.ts'
 
 export interface IstioCaServerOptions {
@@ -54,7 +54,7 @@ const DEFAULT_NAMES: ServerNames = {
 /** A CSR has some kilobytes. */
 const MAX_REQUEST_BYTES = 262_144
 
-/** Serves one {@link CertificateAuthority}. The SAN of a certificate is the caller's identity, never the CSR's. */
+/** Serves one {@link CertificateAuthority}. The URI of a certificate is the caller's identity, never the CSR's; DNS names are those of the CSR, if the caller may have them. */
 export class IstioCaServer implements AsyncDisposable {
   /** Where it serves TLS, with the port that it got. */
   readonly address: string
@@ -163,6 +163,7 @@ class CertificateHandler {
       const { chain, root } = await this.#options.authority.sign({
         identity,
         csr: derOf(call.request.csr),
+        mayHave: name => mayHave(caller, name),
         ttlSeconds: this.#ttlSeconds(call.request.validityDuration),
         // A certificate that a node requested for a workload cannot be renewed by the workload.
         grant: identity === caller.identity ? caller.grant : undefined,

@@ -46,7 +46,8 @@ export function reviewedTokens(options: ReviewedTokensOptions): Authenticator {
 async function callerOf(identity: SpiffeId, grants: CurrentGrants | undefined): Promise<Caller> {
   const own = (await grants?.())?.filter(grant => grant.identity === identity) ?? []
   const impersonates = own.flatMap(grant => grant.impersonates ?? [])
-  return caller(identity, impersonates.length > 0 ? impersonates : undefined)
+  const dnsNames = own.flatMap(grant => grant.dnsNames ?? [])
+  return caller({ identity, dnsNames, ...(impersonates.length > 0 && { impersonates }) })
 }
 
 class Reviews {

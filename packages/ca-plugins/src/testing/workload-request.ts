@@ -16,6 +16,7 @@ export interface WorkloadRequestOptions {
   readonly ttlSeconds?: number
   readonly tokenFile?: string
   readonly signal?: AbortSignal
+  readonly dnsNames?: readonly string[]
   /** The URI that the CSR names, where it is not that of the request. */
   readonly csrUri?: string
   /** Default `ecdsa-p256`. */
@@ -28,7 +29,10 @@ export async function workloadRequest(
   options: WorkloadRequestOptions = {},
 ): Promise<WorkloadRequest> {
   const keys = await generate(options.keyType ?? 'ecdsa-p256')
-  const san = new x509.SubjectAlternativeNameExtension([{ type: 'url', value: options.csrUri ?? identity }], true)
+  const { dnsNames = [] } = options
+  const names = dnsNames.map(value => ({ type: 'dns' as const, value }))
+  const uri = { type: 'url' as const, value: options.csrUri ?? identity }
+  const san = new x509.SubjectAlternativeNameExtension([uri, ...names], true)
   const request = await x509.Pkcs10CertificateRequestGenerator.create({
     keys,
     signingAlgorithm: { name: keys.privateKey.algorithm.name, hash: 'SHA-256' },
@@ -38,6 +42,7 @@ export async function workloadRequest(
   const csrPem = derToPem(csrDer, 'CERTIFICATE REQUEST')
   return {
     identity: asSpiffeId(identity),
+    ...(dnsNames.length > 0 && { dnsNames }),
     ttlSeconds: options.ttlSeconds ?? 3600,
     ...(options.tokenFile !== undefined && { tokenFile: options.tokenFile }),
     signal: options.signal ?? new AbortController().signal,

@@ -37,6 +37,8 @@ export interface CAClient extends AsyncDisposable {
 export interface CertificateRequest {
   /** The one identity that the certificate must carry, as its only URI SAN. */
   readonly identity: SpiffeId
+  /** The DNS names that the certificate must carry beside it, as its CSR says: these and no others. Absent: none. */
+  readonly dnsNames?: readonly string[]
   /** The wished lifetime in seconds; the certificate's own dates decide. */
   readonly ttlSeconds: number
   /** Path of this identity's own token file; absent: the plugin's. Read at each call, never kept. */

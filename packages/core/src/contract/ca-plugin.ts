@@ -28,6 +28,8 @@ export interface CACapabilities {
   readonly ttl: 'honoured' | 'clamped' | 'ignored'
   /** Where the identity in the certificate comes from: the CSR, the caller's credentials, or the CA's configuration. */
   readonly san: 'csr' | 'caller' | 'config'
+  /** Its certificates carry the DNS names that the CSR asks for. Default: false, and then none are asked for. */
+  readonly dnsNames?: boolean
   /** The key types that it signs for, or brings. */
   readonly keyTypes: readonly KeyType[]
   /** It brings its own keys and never asks for the CSR. Default: false. */
@@ -45,8 +47,8 @@ export type PluginNeed =
   /** `cas`, a list of CAs, each with its own plugin and keys: {@link CAContext.members}. Of built-in plugins only. */
   | 'members'
 
-/** The keys of those that a section may have beside the plugin's own. */
-export type AgentKey = 'rootCert' | 'clientCertificate' | 'tokenFile' | 'credentials'
+/** The keys of those that a section may have beside the plugin's own, and `dnsNames` where an identity has them. */
+export type AgentKey = 'rootCert' | 'clientCertificate' | 'tokenFile' | 'credentials' | 'dnsNames'
 
 /** Lines for the operator; never a key or a token. */
 export interface PluginLog {

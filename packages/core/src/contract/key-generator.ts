@@ -10,8 +10,10 @@ export type PrivateKeyFormat = 'pkcs8' | 'traditional'
 
 export interface KeyRequest {
   readonly type: KeyType
-  /** Goes into the CSR as its one critical URI SAN; the subject stays empty (SPIFFE X509-SVID, section 4). */
+  /** Goes into the CSR as its one URI SAN, and the SAN is critical; the subject stays empty (SPIFFE X509-SVID, section 4). */
   readonly identity: SpiffeId
+  /** Go into the SAN as well. Default: none. */
+  readonly dnsNames?: readonly string[]
   /** Default: `pkcs8`. */
   readonly format?: PrivateKeyFormat
 }

@@ -117,6 +117,7 @@ const FORMS: Readonly<Record<PluginKind, Check>> = {
       revokesMissingRoots: optional(isFlag),
       ttl: oneOf(['honoured', 'clamped', 'ignored']),
       san: oneOf(['csr', 'caller', 'config']),
+      dnsNames: optional(isFlag),
       keyTypes: listOf(oneOf(KEY_TYPES)),
       bringsKey: optional(isFlag),
       asynchronous: optional(isFlag),

@@ -10,6 +10,8 @@ import type { StoredRoot } from './trust-anchor.ts'
 export interface PendingRequest {
   /** The plugin's note, by which it finds its request again. */
   readonly note: string
+  /** See {@link wishText}: its CSR has the names of then. */
+  readonly wish: string
   /** The caller owns its bytes. */
   readonly key: GeneratedKey
 }
@@ -38,6 +40,8 @@ export interface StoredCertificate {
   readonly receivedAt: number
   /** Of its renewal: where in the window it is planned, in [0, 1). */
   readonly slot: number
+  /** See {@link wishText}. */
+  readonly wish: string
   /** Served only until its source answers, which is asked at once. */
   readonly isProvisional: boolean
   /** The roots that count for this identity only (PEM, one per element), where it has its own. */

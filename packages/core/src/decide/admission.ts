@@ -1,5 +1,6 @@
 /** Which identities are kept: those that are pinned always, others while there is room. */
 
+import { type CertificateWish, NO_WISH } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { type Identity, type Keep, newIdentity, OK, usable } from '../state/identity.ts'
 import { armWake, isUsed } from '../state/state.ts'
@@ -9,6 +10,7 @@ import { enqueue, setWork } from './plan.ts'
 import { forgetOwnRoots } from './roots.ts'
 import { clear } from './serving.ts'
 import { report, type Step } from './step.ts'
+import { changeWish } from './wish.ts'
 
 /** So many identities that were rejected for want of room are remembered. */
 const MAX_REJECTED = 10_000
@@ -17,15 +19,16 @@ const MAX_REJECTED = 10_000
 type End = 'forgotten' | 'idle' | 'evicted'
 
 /** Holds it until `remove`, whether there is room or not. It keeps its certificate, and a removal is cancelled. */
-export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined): void {
+export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined, wish: CertificateWish): void {
   const present = step.state.identities.get(id)
   if (!present) {
     makeRoom(step)
-    admit(step, id, 'pinned', tokenFile)
+    admit(step, id, 'pinned', { tokenFile, wish })
     return
   }
   if (present.keep.kind === 'removed') report(step, id, { kind: 'kept' })
   if (present.keep.kind !== 'pinned') setKeep(step, present, { kind: 'pinned' })
+  changeWish(step, present, wish)
   if (tokenFile === present.tokenFile) return
   present.tokenFile = tokenFile
   retryNow(step, present)
@@ -45,7 +48,7 @@ export function remove(step: Step, id: SpiffeId): void {
 export function ask(step: Step, id: SpiffeId): void {
   const present = step.state.identities.get(id)
   if (present) hurryIfLacking(step, present)
-  else if (makeRoom(step)) admit(step, id, 'on-demand', undefined)
+  else if (makeRoom(step)) admit(step, id, 'on-demand', NOTHING_SAID)
   else reject(step, id)
 }
 
@@ -87,9 +90,16 @@ export function dropAll(step: Step): void {
   for (const identity of [...state.identities.values()]) end(step, identity, 'forgotten')
 }
 
-function admit(step: Step, id: SpiffeId, kind: 'pinned' | 'on-demand', tokenFile: string | undefined): void {
+const NOTHING_SAID = { tokenFile: undefined, wish: NO_WISH }
+
+function admit(
+  step: Step,
+  id: SpiffeId,
+  kind: 'pinned' | 'on-demand',
+  said: Pick<Identity, 'tokenFile' | 'wish'>,
+): void {
   const { state, policy, now } = step
-  const identity = newIdentity(id, { addedAt: now, slot: policy.slotOf(id), tokenFile, keep: { kind } })
+  const identity = newIdentity(id, { addedAt: now, slot: policy.slotOf(id), ...said, keep: { kind } })
   state.identities.set(id, identity)
   state.rejected.delete(id)
   noteUse(step, identity)
@@ -141,7 +151,7 @@ function evictAndAdmit(step: Step): void {
     const isWanted = state.watched.has(id)
     if (isWanted && !makeRoom(step)) return
     state.rejected.delete(id)
-    if (isWanted) admit(step, id, 'on-demand', undefined)
+    if (isWanted) admit(step, id, 'on-demand', NOTHING_SAID)
   }
 }
 

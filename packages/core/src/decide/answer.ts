@@ -1,6 +1,7 @@
 /** A certificate came, from the CA or the store: whether it is taken, from when it is served, when it is renewed. */
 
 import { CAError } from '../contract/ca-client.ts'
+import { wishText } from '../contract/certificate-wish.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { failingWith, type Identity, OK, type Request, usable, worthKeeping } from '../state/identity.ts'
 import { type Issued, type Source, toIssued } from '../state/issued.ts'
@@ -25,6 +26,7 @@ import { followFirst, mayReplace } from './rollout.ts'
 import { accept } from './roots.ts'
 import { offer } from './serving.ts'
 import { report, reportForAll, type Step } from './step.ts'
+import { followWish } from './wish.ts'
 
 /** The CA's answer, which passed every check of its own. */
 export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
@@ -80,12 +82,14 @@ function take(step: Step, identity: Identity, answer: Answer, request: Request):
   const { clientRefusal } = answer.verified
   if (clientRefusal !== undefined && !servesRefused(step, identity, clientRefusal))
     return preflightFailed(id, clientRefusal)
-  return acceptAndLease(step, id, answer, { source: answer.source, receivedAt: step.now, slot: request.slot })
+  const { source } = answer
+  const { slot, wish } = request
+  return acceptAndLease(step, id, answer, { source, receivedAt: step.now, slot, wish: wishText(wish) })
 }
 
 function takeFound(step: Step, { id }: Identity, source: RestoreSource, found: Found): Issued | string {
   // A clock that was set back must not put off the renewal.
-  const origin = { source, receivedAt: Math.min(found.receivedAt, step.now), slot: found.slot }
+  const origin = { source, receivedAt: Math.min(found.receivedAt, step.now), slot: found.slot, wish: found.wish }
   // It is no word of the CA's on what it names no longer.
   const issued = acceptAndLease(step, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
   if (!(issued instanceof CAError)) return issued
@@ -98,7 +102,7 @@ function acceptAndLease(
   step: Step,
   id: SpiffeId,
   { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,
-  origin: { readonly source: Source; readonly receivedAt: number; readonly slot: number },
+  origin: { readonly source: Source; readonly receivedAt: number; readonly slot: number; readonly wish: string },
 ): Issued | CAError {
   const accepted = accept(step, offered, verified)
   if (accepted instanceof CAError) return accepted
@@ -187,6 +191,7 @@ function useFound(step: Step, identity: Identity, issued: Issued, found: Found, 
   const from = source === 'store' ? 'store' : 'bootstrap'
   report(step, identity.id, { kind: 'restored', from, serialNumber, notAfter, renewAt })
   wait(step, identity, renewAt, 'renewal')
+  followWish(step, identity, found.wish)
   checkRevocation(step, identity)
   // One that is not valid yet serves nobody: the CA may give one that is.
   if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(step, identity, 'first')

@@ -1,10 +1,11 @@
 /** The order of work after a sleep, a stop or a clock that was set: the CA's roots first, then leaves, soonest expiry first. */
 
-import { usable } from '../state/identity.ts'
+import { newest, usable } from '../state/identity.ts'
 import type { ClockJump } from '../time/clock.ts'
 import { retryFailing } from './outage.ts'
 import { bringForward } from './plan.ts'
 import { reportForAll, type Step } from './step.ts'
+import { followWish } from './wish.ts'
 
 /** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
 export function clockJumped(step: Step, { kind, ms }: ClockJump): void {
@@ -37,6 +38,9 @@ export function rootsAsked(step: Step, jump: number): void {
   for (const { fault } of ca.shared.values()) fault.clockJumped(now)
   retryFailing(step)
   // Its next request was planned by the clock as it was.
-  for (const identity of identities.values())
+  for (const identity of identities.values()) {
     if (identity.health.kind === 'ok' && !usable(identity, now)) bringForward(step, identity, now, 'first')
+    const last = newest(identity, now)
+    if (last) followWish(step, identity, last.wish)
+  }
 }

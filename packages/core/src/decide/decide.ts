@@ -1,7 +1,8 @@
 /** The one place of decision: what follows from an event. It starts no timer, waits for nothing and calls nobody back; it asks `policy` for chance and for verdicts. */
 
+import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { Identity } from '../state/identity.ts'
+import type { Identity, Request } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
 import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
@@ -11,12 +12,14 @@ import { clockJumped, rootsAsked } from './clock-jump.ts'
 import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
 import { retryFailing } from './outage.ts'
+import { isCurrent } from './plan.ts'
 import { failed } from './retry.ts'
 import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
 import { startNext } from './start.ts'
 import type { Policy, Step } from './step.ts'
 import { woke } from './wake.ts'
+import { followWish } from './wish.ts'
 
 /** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and gives what is to be done, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
@@ -30,7 +33,7 @@ function consider(step: Step, event: Event): void {
   const { state } = step
   switch (event.kind) {
     case 'added':
-      pin(step, event.id, event.tokenFile)
+      pin(step, event.id, event.tokenFile, event.wish ?? NO_WISH)
       break
     case 'removed':
       remove(step, event.id)
@@ -48,14 +51,10 @@ function consider(step: Step, event: Event): void {
       ask(step, event.id)
       break
     case 'answered':
-      state.queue.end(event.request.urgency)
-      answered(step, event.request, event.answer, event.waitedMs)
-      forgetAbsence(step)
+      ended(step, event.request, () => answered(step, event.request, event.answer, event.waitedMs))
       break
     case 'failed':
-      state.queue.end(event.request.urgency)
-      failed(step, event.request, event.failure, event.waitedMs)
-      forgetAbsence(step)
+      ended(step, event.request, () => failed(step, event.request, event.failure, event.waitedMs))
       break
     case 'restored':
       restored(step, event.identity, event.from, event.found)
@@ -110,6 +109,15 @@ function consider(step: Step, event: Event): void {
       forKnown(step, event.id, serveAgain)
       break
   }
+}
+
+/** The wish may have changed while the request was under way. */
+function ended(step: Step, request: Request, conclude: () => void): void {
+  const wasCurrent = isCurrent(request)
+  step.state.queue.end(request.urgency)
+  conclude()
+  if (wasCurrent) followWish(step, request.of, wishText(request.wish))
+  forgetAbsence(step)
 }
 
 function forKnown(step: Step, id: SpiffeId, act: (step: Step, identity: Identity) => void): void {

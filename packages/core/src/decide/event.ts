@@ -1,6 +1,7 @@
 /** What can happen, and what follows from it: the two sides of `decide`. */
 
 import type { CAChange, CAError } from '../contract/ca-client.ts'
+import type { CertificateWish } from '../contract/certificate-wish.ts'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { Root, StoredRoot } from '../contract/trust-anchor.ts'
@@ -34,6 +35,8 @@ export interface Answer extends Judged {
 export interface Found extends Judged {
   readonly receivedAt: number
   readonly slot: number
+  /** See {@link Issued.wish}. */
+  readonly wish: string
   /** A certificate of the CA should replace it soon. */
   readonly isProvisional: boolean
 }
@@ -42,7 +45,12 @@ export type RestoreSource = 'store' | 'bootstrap'
 
 export type Event =
   /** The identity is wanted until it is removed. */
-  | { readonly kind: 'added'; readonly id: SpiffeId; readonly tokenFile: string | undefined }
+  | {
+      readonly kind: 'added'
+      readonly id: SpiffeId
+      readonly tokenFile: string | undefined
+      readonly wish?: CertificateWish
+    }
   | { readonly kind: 'removed'; readonly id: SpiffeId }
   /** It is to go at once. */
   | { readonly kind: 'dropped'; readonly id: SpiffeId }

@@ -39,6 +39,7 @@ function start(step: Step, identity: Identity, urgency: Urgency): void {
     tokenFile: identity.tokenFile,
     // On demand with a certificate: an operator wishes another one now.
     replaces: urgency === 'on-demand' ? undefined : replacedBy(step, identity),
+    wish: identity.wish,
     slot: renewalSlot(identity.slot, policy.random()),
   }
   setWork(step, identity, { kind: 'fetching', request })

@@ -1,7 +1,8 @@
 /** One certificate from asking to judged: key, CSR, the CA's answer, all under one deadline. */
 import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import type { PendingRequests } from '../contract/store.ts'
+import { wishText } from '../contract/certificate-wish.ts'
+import type { PendingRequest, PendingRequests } from '../contract/store.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import type { Answer } from '../decide/event.ts'
 import type { CARootList } from '../listing/ca-root-list.ts'
@@ -51,14 +52,15 @@ export async function fetch(
 ): Promise<void> {
   const { clock, timeoutMs, pending } = options
   const { signal } = controller
+  const { wish } = request
   const { id } = request.of
   using _deadline = after(clock, timeoutMs, () =>
     controller.abort(new CAError('timeout', `The CA did not answer for ${id} within ${timeoutMs} ms`)),
   )
   // Never inside the caller's turn: a plugin runs next.
-  const before = await (pending.has(id) ? untilAborted(pending.get(id), signal) : undefined)
-  const key = new RequestKey(options, id, signal, before?.key)
-  using ticket = new Ticket(pending, { id, controller }, key, before)
+  const before = await (pending.has(id) ? untilAborted(continued(pending, request), signal) : undefined)
+  const key = new RequestKey(options, { id, wish }, signal, before?.key)
+  using ticket = new Ticket(pending, { id, wish: wishText(wish), controller }, key, before)
   const answering = ask(options.ca, request, signal, key, ticket)
   let isTaken = false
   const take = (answer: Answer) => {
@@ -66,7 +68,7 @@ export async function fetch(
     answered(answer)
   }
   try {
-    await untilAborted(judge(options, { id, signal }, answering, key, take), signal)
+    await untilAborted(judge(options, { id, wish, signal }, answering, key, take), signal)
   } catch (error) {
     // The key is another's by now.
     if (isTaken) throw error
@@ -76,14 +78,25 @@ export async function fetch(
   }
 }
 
+/** The request that waits for an approval, unless its CSR is for another wish. */
+async function continued(pending: PendingRequests, { of, wish }: Request): Promise<PendingRequest | undefined> {
+  const before = await pending.get(of.id)
+  if (!before || before.wish === wishText(wish)) return before
+  before.key.privateKeyPem.fill(0)
+  pending.drop(of.id)
+  return undefined
+}
+
 async function ask(
   ca: CAClient,
-  { of, ttlSeconds, tokenFile, connectWithinMs, replaces }: Request,
+  { of, wish, ttlSeconds, tokenFile, connectWithinMs, replaces }: Request,
   signal: AbortSignal,
   key: RequestKey,
   ticket: Ticket,
 ): Promise<IssuedCertificate> {
+  const { dnsNames } = wish
   const optional = {
+    ...(dnsNames.length > 0 && { dnsNames }),
     ...(tokenFile !== undefined && { tokenFile }),
     ...(connectWithinMs !== undefined && { connectWithinMs }),
     ...(replaces && { replaces }),
@@ -92,7 +105,7 @@ async function ask(
 }
 
 /** For whom is asked, and what ends that. After each wait the signal is looked at: nobody may wait any longer. */
-interface Call {
+interface Call extends Pick<Request, 'wish'> {
   readonly id: SpiffeId
   readonly signal: AbortSignal
 }
@@ -171,13 +184,14 @@ function problemOf({
 
 async function verify(
   { verifier, clock }: FetchOptions,
-  { id }: Call,
+  { id, wish: { dnsNames } }: Call,
   { chain }: IssuedCertificate,
   privateKey: PrivateKey,
   anchors: readonly Root[],
 ): Promise<VerifiedChain> {
   return await withKey(privateKey, key => {
-    const expected = { identity: id, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
+    const names = { identity: id, ...('publicKeyDer' in key && { dnsNames }) }
+    const expected = { ...names, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
     return verifier.verifyLater ? verifier.verifyLater(chain, expected) : verifier.verify(chain, expected)
   })
 }

@@ -3,7 +3,7 @@
 import { CAError, type CertificateSigningRequest, type IssuedCertificate } from '../contract/ca-client.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Identity, Request } from '../state/identity.ts'
 import { derToPem } from '../x509/pem.ts'
 
 export interface RequestKeyOptions {
@@ -34,13 +34,14 @@ export class RequestKey {
 
   constructor(
     { keyGenerator, keyType, keyFormat, vault }: RequestKeyOptions,
-    identity: SpiffeId,
+    { id, wish }: Pick<Request, 'wish'> & Pick<Identity, 'id'>,
     signal: AbortSignal,
     present: GeneratedKey | undefined,
   ) {
     this.#vault = vault
-    this.#make = async () =>
-      this.#hold(await keyGenerator.generate({ type: keyType, identity, format: keyFormat }, { signal }))
+    const { dnsNames } = wish
+    const request = { type: wish.keyType ?? keyType, identity: id, dnsNames, format: keyFormat }
+    this.#make = async () => this.#hold(await keyGenerator.generate(request, { signal }))
     if (present) this.#pending = Promise.resolve(this.#hold(present))
   }
 

@@ -8,6 +8,8 @@ import type { HeldKey, RequestKey } from './request-key.ts'
 /** The request that a ticket belongs to. */
 export interface TicketHolder {
   readonly id: SpiffeId
+  /** The text of the wish by which is asked. */
+  readonly wish: string
   readonly controller: AbortController
 }
 
@@ -27,13 +29,13 @@ export class Ticket implements RequestTicket, Disposable {
   }
 
   async store(note: string | undefined): Promise<void> {
-    const { id } = this.#holder
+    const { id, wish } = this.#holder
     if (this.#isOver()) return
     const key = note === undefined ? undefined : await this.#key.generated()
     if (this.#isOver()) return
     this.stored = note
     if (note === undefined || key === undefined) this.#pending.drop(id)
-    else await putPending(this.#pending, id, note, key)
+    else await putPending(this.#pending, id, { note, wish }, key)
   }
 
   #isOver(): boolean {
@@ -49,13 +51,13 @@ export class Ticket implements RequestTicket, Disposable {
 async function putPending(
   pending: PendingRequests,
   id: SpiffeId,
-  note: string,
+  facts: Pick<PendingRequest, 'note' | 'wish'>,
   { sealed, csrDer, publicKeyDer }: HeldKey,
 ): Promise<void> {
   const privateKeyPem = new Uint8Array(sealed.byteLength)
   try {
     sealed.copyTo(privateKeyPem, 0)
-    await pending.put(id, { note, key: { privateKeyPem, csrDer, publicKeyDer } })
+    await pending.put(id, { ...facts, key: { privateKeyPem, csrDer, publicKeyDer } })
   } finally {
     privateKeyPem.fill(0)
   }

@@ -1,6 +1,7 @@
 /** Reads an identity's certificate from a store, judged as a CA's answer is before it is served. */
 
 import { CAError } from '../contract/ca-client.ts'
+import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import { type Store, StoreError } from '../contract/store.ts'
 import type { Found, RestoreSource } from '../decide/event.ts'
@@ -35,6 +36,7 @@ interface Read {
   readonly rootsFor?: 'identity'
   readonly receivedAt: number
   readonly slot: number
+  readonly wish: string
   readonly isProvisional: boolean
 }
 
@@ -58,8 +60,8 @@ export async function restore(
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const expected = { identity: id, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
     const verified = key.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
-    const { receivedAt, slot, isProvisional } = read
-    return { verified, offered, key, receivedAt, slot, isProvisional }
+    const { receivedAt, slot, wish, isProvisional } = read
+    return { verified, offered, key, receivedAt, slot, wish, isProvisional }
   } catch (error) {
     privateKey?.wipe()
     void wipeLate(reading)
@@ -69,7 +71,7 @@ export async function restore(
 
 async function bootstrap(store: Store, id: SpiffeId, receivedAt: number): Promise<Read | undefined> {
   const pair = await store.bootstrap(id)
-  return pair && { ...pair, receivedAt, slot: 0, isProvisional: true }
+  return pair && { ...pair, receivedAt, slot: 0, wish: wishText(NO_WISH), isProvisional: true }
 }
 
 function diskIsLate(): Error {

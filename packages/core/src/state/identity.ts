@@ -2,6 +2,7 @@
 
 import type { CAErrorCode, CertificateRequest } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
+import type { CertificateWish } from '../contract/certificate-wish.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Issued } from './issued.ts'
@@ -28,6 +29,7 @@ export interface Request {
   readonly connectWithinMs: number | undefined
   readonly ttlSeconds: number
   readonly tokenFile: string | undefined
+  readonly wish: CertificateWish
   readonly replaces: CertificateRequest['replaces']
   /** See {@link Issued.slot}. */
   readonly slot: number
@@ -72,6 +74,7 @@ export interface Identity {
   /** Its stable share of chance, in [0, 1): where in a window of time its turn is. */
   readonly slot: number
   tokenFile: string | undefined
+  wish: CertificateWish
   keep: Keep
   work: Work
   health: Health
@@ -98,12 +101,16 @@ export interface Identity {
   place: number
 }
 
-export function newIdentity(id: SpiffeId, fields: Pick<Identity, 'addedAt' | 'slot' | 'tokenFile' | 'keep'>): Identity {
+export function newIdentity(
+  id: SpiffeId,
+  fields: Pick<Identity, 'addedAt' | 'slot' | 'tokenFile' | 'wish' | 'keep'>,
+): Identity {
   return {
     id,
     addedAt: fields.addedAt,
     slot: fields.slot,
     tokenFile: fields.tokenFile,
+    wish: fields.wish,
     keep: fields.keep,
     work: { kind: 'idle' },
     health: OK,

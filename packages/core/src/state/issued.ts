@@ -20,6 +20,8 @@ export interface Issued {
   readonly receivedAt: number
   /** Of its renewal: where in the window it is planned, in [0, 1). */
   readonly slot: number
+  /** The text of the wish by which it was asked for. */
+  readonly wish: string
   readonly secret: CertificateSecret
   /** Its root, and the bundle that holds it. */
   readonly root: TrustAnchor
@@ -30,7 +32,7 @@ export interface Issued {
   readonly clientRefusal: string | undefined
 }
 
-export interface Origin extends Pick<Issued, 'source' | 'receivedAt' | 'slot' | 'root' | 'bundle'> {
+export interface Origin extends Pick<Issued, 'source' | 'receivedAt' | 'slot' | 'wish' | 'root' | 'bundle'> {
   readonly id: SpiffeId
   readonly key: SealedKey
   readonly hint: string | undefined
@@ -38,7 +40,7 @@ export interface Origin extends Pick<Issued, 'source' | 'receivedAt' | 'slot' | 
 
 /** The verified chain as it is served, with its key. */
 export function toIssued(verified: VerifiedChain, origin: Origin): Issued {
-  const { id, key, hint, source, receivedAt, slot, root, bundle } = origin
+  const { id, key, hint, source, receivedAt, slot, wish, root, bundle } = origin
   const secret = new CertificateSecret({
     name: id,
     version: verified.version,
@@ -50,7 +52,17 @@ export function toIssued(verified: VerifiedChain, origin: Origin): Issued {
     ...(hint && { hint }),
   })
   const { clientRefusal } = verified
-  return { source, receivedAt, slot, secret, root, bundle, kind: kindOf(verified, key.byteLength), clientRefusal }
+  return {
+    source,
+    receivedAt,
+    slot,
+    wish,
+    secret,
+    root,
+    bundle,
+    kind: kindOf(verified, key.byteLength),
+    clientRefusal,
+  }
 }
 
 const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'

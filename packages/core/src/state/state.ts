@@ -58,6 +58,7 @@ export interface StateParts extends Pick<State, 'watched' | 'trustDomain' | 'pen
 }
 
 export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ...parts }: StateParts): State {
+  const identities = new Map<SpiffeId, Identity>()
   const crls = new RevocationTable()
   const bundles = new BundleTable({ ...rotation, trustDomain: parts.trustDomain, listsOf: each => crls.of(each) })
   return {
@@ -65,13 +66,13 @@ export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ..
     bundles,
     crls,
     receipts: new BundleReceipts(name => bundles.isAnnouncing(name), dispatch),
-    identities: new Map(),
+    identities,
     unused: new Unused(idle),
     rejected: new Set(),
     queue: new FetchQueue(),
     restoring: new FetchQueue(),
     ca: newCAHealth(concurrency),
-    ttl: new TtlWishes(ttlSeconds),
+    ttl: new TtlWishes(id => identities.get(id)?.wish.ttlSeconds ?? ttlSeconds),
     lowestTtlReported: Number.POSITIVE_INFINITY,
     shortestLifeReported: Number.POSITIVE_INFINITY,
     wakes: new Wakes(),

@@ -5,19 +5,19 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 const FLOOR_SECONDS = 300
 
 export class TtlWishes {
-  readonly #ttlSeconds: number
+  readonly #wished: (identity: SpiffeId) => number
   readonly #lowered = new Map<SpiffeId, number>()
   /** The last lowered one that the CA took: the next identity that is refused tries it first. */
   #accepted: number | undefined
 
-  /** `ttlSeconds`: as it is configured. */
-  constructor(ttlSeconds: number) {
-    this.#ttlSeconds = ttlSeconds
+  /** `wished`: as it is configured, seconds. */
+  constructor(wished: (identity: SpiffeId) => number) {
+    this.#wished = wished
   }
 
   /** Seconds. */
   of(identity: SpiffeId): number {
-    return this.#lowered.get(identity) ?? this.#ttlSeconds
+    return this.#lowered.get(identity) ?? this.#wished(identity)
   }
 
   /** The CA refused the lifetime. Returns the one to ask for next; `undefined` where there is none above the floor. */

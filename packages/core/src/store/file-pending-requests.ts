@@ -8,7 +8,7 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { derToPem, pemToDer } from '../x509/pem.ts'
 import type { DurableDirectory } from './durable-directory.ts'
 import { PendingRequestsInMemory } from './pending-requests.ts'
-import { decodeStored, encodeStored, locate, unusable, wiping } from './stored-form.ts'
+import { decodeStored, encodeStored, locate, unusable, wiping, wishFact } from './stored-form.ts'
 
 const REQUEST_LABEL = '-----BEGIN CERTIFICATE REQUEST-----'
 
@@ -70,9 +70,9 @@ export class FilePendingRequests implements PendingRequests {
   }
 }
 
-function encodePending(identity: SpiffeId, { note, key }: PendingRequest): Buffer {
+function encodePending(identity: SpiffeId, { note, wish, key }: PendingRequest): Buffer {
   const csr = Buffer.from(derToPem(key.csrDer, 'CERTIFICATE REQUEST'))
-  return encodeStored('pending', { identity, note }, [key.privateKeyPem, csr])
+  return encodeStored('pending', { identity, note, wish }, [key.privateKeyPem, csr])
 }
 
 function decodePending(file: Buffer, identity: SpiffeId): PendingRequest {
@@ -82,7 +82,7 @@ function decodePending(file: Buffer, identity: SpiffeId): PendingRequest {
   const end = pem.indexOf(REQUEST_LABEL)
   const csrDer = pemToDer(pem.toString('latin1', end))
   const privateKeyPem = Uint8Array.from(pem.subarray(0, end))
-  return { note, key: { privateKeyPem, csrDer, publicKeyDer: publicKeyOf(privateKeyPem) } }
+  return { note, wish: wishFact(facts), key: { privateKeyPem, csrDer, publicKeyDer: publicKeyOf(privateKeyPem) } }
 }
 
 function publicKeyOf(privateKeyPem: Uint8Array): GeneratedKey['publicKeyDer'] {

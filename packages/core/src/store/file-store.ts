@@ -30,6 +30,7 @@ import {
   type StoredFacts,
   unusable,
   wiping,
+  wishFact,
 } from './stored-form.ts'
 
 export interface FileStoreOptions {
@@ -200,6 +201,7 @@ function decodeCertificate(file: Buffer, identity: SpiffeId): StoredCertificate 
     privateKey: Uint8Array.from(pem.subarray(0, end)),
     receivedAt: numberFact(facts, 'receivedAt'),
     slot: numberFact(facts, 'place'),
+    wish: wishFact(facts),
     isProvisional: facts['isProvisional'] === true,
     ...(isListOfText(facts['roots']) && { roots: facts['roots'], rootsFor: 'identity' }),
   }

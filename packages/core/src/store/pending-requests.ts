@@ -41,17 +41,17 @@ export class PendingRequestsInMemory implements PendingRequests {
 }
 
 /** As it is kept: it may wait for days. */
-interface SealedRequest extends Pick<PendingRequest, 'note'>, Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
+interface SealedRequest extends Pick<PendingRequest, 'note' | 'wish'>, Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
   readonly privateKey: SealedKey
 }
 
-function sealRequest(vault: KeyVault, { note, key }: PendingRequest): SealedRequest {
+function sealRequest(vault: KeyVault, { note, wish, key }: PendingRequest): SealedRequest {
   const { privateKeyPem, csrDer, publicKeyDer } = key
-  return { note, privateKey: new SealedKey(vault, Uint8Array.from(privateKeyPem)), csrDer, publicKeyDer }
+  return { note, wish, privateKey: new SealedKey(vault, Uint8Array.from(privateKeyPem)), csrDer, publicKeyDer }
 }
 
-function openRequest({ note, privateKey, csrDer, publicKeyDer }: SealedRequest): PendingRequest {
+function openRequest({ note, wish, privateKey, csrDer, publicKeyDer }: SealedRequest): PendingRequest {
   const privateKeyPem = new Uint8Array(privateKey.byteLength)
   privateKey.copyTo(privateKeyPem, 0)
-  return { note, key: { privateKeyPem, csrDer, publicKeyDer } }
+  return { note, wish, key: { privateKeyPem, csrDer, publicKeyDer } }
 }

@@ -3,6 +3,7 @@
  * `openssl` finds behind them. A file is one whole: a key cannot part from its certificate.
  */
 import { hash } from 'node:crypto'
+import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import { StoreError } from '../contract/store.ts'
 import { MAX_ROOTS_LENGTH } from '../contract/trust-anchor.ts'
 import { reasonOf } from './private-file.ts'
@@ -71,6 +72,11 @@ export function numberFact(facts: StoredFacts, key: string): number {
   const value = facts[key]
   if (typeof value !== 'number' || !Number.isFinite(value)) throw unusable(`has no ${key}`)
   return value
+}
+
+/** A file of a version that knew no wishes has none. */
+export function wishFact({ wish }: StoredFacts): string {
+  return typeof wish === 'string' ? wish : wishText(NO_WISH)
 }
 
 export function unusable(reason: string): StoreError {

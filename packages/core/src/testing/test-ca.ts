@@ -117,7 +117,7 @@ export class TestCA implements CAClient {
     const issuer = overrides.issuer ?? this.newestRoot()
     const now = this.#clock.now()
     const leaf = await makeCertificate(issuer, {
-      names: [{ type: 'url', value: request.identity }],
+      names: [{ type: 'url', value: request.identity }, ...dnsNames(request)],
       notBefore: now - 1_000,
       notAfter: now + request.ttlSeconds * 1_000,
       ca: false,
@@ -137,6 +137,10 @@ export class TestCA implements CAClient {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#listeners.clear()
   }
+}
+
+function dnsNames({ dnsNames = [] }: CertificateRequest): JsonGeneralNames {
+  return dnsNames.map(value => ({ type: 'dns', value }))
 }
 
 /** A CA certificate, self-signed or under `parent`, with a new key or that of `again`. */

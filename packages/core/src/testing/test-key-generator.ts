@@ -18,7 +18,7 @@ export class TestKeyGenerator implements KeyGenerator {
     const csr = await Pkcs10CertificateRequestGenerator.create({
       keys,
       signingAlgorithm: P256,
-      extensions: [uriName(request.identity)],
+      extensions: [namesOf(request)],
     })
     const privateKeyPem = Buffer.from(KeyObject.from(keys.privateKey).export({ type: 'pkcs8', format: 'pem' }))
     this.handedOut.push(privateKeyPem)
@@ -37,6 +37,7 @@ export class TestKeyGenerator implements KeyGenerator {
   }
 }
 
-function uriName(uri: string): Extension {
-  return new SubjectAlternativeNameExtension([{ type: 'url', value: uri }], true)
+function namesOf({ identity, dnsNames = [] }: KeyRequest): Extension {
+  const names = dnsNames.map(value => ({ type: 'dns' as const, value }))
+  return new SubjectAlternativeNameExtension([{ type: 'url', value: identity }, ...names], true)
 }

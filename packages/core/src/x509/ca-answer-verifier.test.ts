@@ -197,3 +197,19 @@ test('a source that brings its own key is held to it', async () => {
   await refuses(/belongs to another certificate/, {}, { key: { privateKeyPem: other.privateKeyPem } })
   await refuses(/key that came with it does not parse/, {}, { key: { privateKeyPem: Buffer.from('junk') } })
 })
+
+test('the names beside the identity are exactly the DNS names asked for', async () => {
+  const uri = { type: 'url', value: identity } as const
+  const dns = (value: string) => ({ type: 'dns', value }) as const
+  const wanted = { dnsNames: ['a.example', '*.b.example'] }
+  await verify({ names: [dns('*.B.example'), uri, dns('a.example')] }, wanted)
+  await verify({ names: [uri] }, { dnsNames: [] })
+  await verify({ names: [uri, dns('any.example'), { type: 'email', value: 'a@b.example' }] })
+  await refuses(/lacks the DNS name \*\.b\.example/, { names: [uri, dns('a.example')] }, wanted)
+  await refuses(/DNS:"a\.example", which was not asked for/, { names: [uri, dns('a.example')] }, { dnsNames: [] })
+  for (const other of [
+    { type: 'email', value: 'a@b.example' },
+    { type: 'ip', value: '127.0.0.1' },
+  ] as const)
+    await refuses(/1 names that are neither/, { names: [uri, other] }, { dnsNames: [] })
+})

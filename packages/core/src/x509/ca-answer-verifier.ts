@@ -15,6 +15,8 @@ export const MAX_CLOCK_SKEW_MS = 5 * 60_000
 /** The conditions that a CA's answer has to meet. */
 export interface Expectation {
   readonly identity: SpiffeId
+  /** It carries these DNS names beside its identity, and no other name. Absent: names of other kinds do not matter. */
+  readonly dnsNames?: readonly string[]
   /** The key that was generated (SubjectPublicKeyInfo DER), or the private key that a key-bringing source gave (PEM). */
   readonly key: { readonly publicKeyDer: Uint8Array } | { readonly privateKeyPem: Uint8Array }
   /** The trust anchors, as certificates. */
@@ -59,6 +61,10 @@ export interface CertificateVerifier {
 export interface ChainFacts {
   /** The leaf's URI names; `undefined` if one has a character that no URI has. */
   readonly uris: readonly string[] | undefined
+  /** Its DNS names, as they are written. */
+  readonly dnsNames: readonly string[]
+  /** How many names it has that are neither. */
+  readonly otherNames: number
   /** Whether the leaf's key is the one expected; `undefined` if a private key to compare with cannot be read. */
   readonly keyMatches: boolean | undefined
   /** Milliseconds since the epoch; NaN if unreadable. */
@@ -113,6 +119,7 @@ export function createCertificateVerifier(
 export function judge(facts: ReturnType<ReadChain>, expected: Expectation): VerifiedChain {
   if ('unreadable' in facts) throw notACertificate(facts.unreadable, facts.cause)
   checkIdentity(facts, expected.identity)
+  if (expected.dnsNames) checkNames(facts, expected.dnsNames)
   checkKey(facts, expected.key)
   checkDates(facts, expected.now)
   checkUsage(facts)
@@ -163,7 +170,7 @@ function decodeChain(chain: readonly string[]): Buffer[] {
   })
 }
 
-/** X509-SVID section 2: exactly one URI SAN. Other kinds of SAN may stand beside it. */
+/** X509-SVID section 2: exactly one URI SAN. */
 function checkIdentity({ uris, isCa }: ChainFacts, identity: SpiffeId): void {
   if (!uris) throw bad('its subject alternative names hold characters that no SPIFFE ID has')
   const [uri] = uris
@@ -176,6 +183,19 @@ function checkIdentity({ uris, isCa }: ChainFacts, identity: SpiffeId): void {
       `it carries URI:${uri.slice(0, 300)} instead of the identity asked for, ${identity}: a CA takes it from the caller, so look at the token, and whether it may impersonate`,
     )
   }
+}
+
+/** A CA that gives more than was asked for would let a workload pass for another host; with less, its clients refuse it. */
+function checkNames({ dnsNames, otherNames }: ChainFacts, wanted: readonly string[]): void {
+  const found = new Set(dnsNames.map(name => name.toLowerCase()))
+  const missing = wanted.find(name => !found.has(name))
+  if (missing !== undefined)
+    throw bad(`it lacks the DNS name ${missing} that was asked for: have the CA allow it, or remove it from dnsNames`)
+  const extra = [...found].find(name => !wanted.includes(name))
+  const remedy = 'have the CA take names from the request alone'
+  if (extra !== undefined)
+    throw bad(`it carries DNS:${JSON.stringify(extra.slice(0, 300))}, which was not asked for: ${remedy}`)
+  if (otherNames > 0) throw bad(`it carries ${otherNames} names that are neither URI nor DNS names: ${remedy}`)
 }
 
 function checkKey({ keyMatches }: ChainFacts, key: Expectation['key']): void {
@@ -227,12 +247,12 @@ function readWithNode(chain: readonly Buffer[], expected: Expectation): ReturnTy
   }
   const [leaf] = certificates
   if (!leaf) return { unreadable: 0 }
-  const { uris, isCa, keyUsage, notBefore, notAfter } = leaf
+  const { names, isCa, keyUsage, notBefore, notAfter } = leaf
   const path = pathOf(certificates, expected)
   const [unreadable] = unread
   if (unreadable && 'refused' in path && path.refused === undefined) return unreadable
   return {
-    uris,
+    ...names,
     keyMatches: compareKey(leaf.publicKey, expected.key),
     notBefore,
     notAfter,

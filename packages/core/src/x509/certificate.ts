@@ -32,8 +32,16 @@ export interface Certificate {
   readonly notAfter: number
   readonly isCa: boolean
   readonly keyUsage: KeyUsage | undefined
-  /** URI names; `undefined` if one has a character that no URI has. */
+  readonly names: SubjectNames
+}
+
+/** Its subject alternative names. */
+export interface SubjectNames {
+  /** `undefined` if one has a character that no URI has. */
   readonly uris: readonly string[] | undefined
+  readonly dnsNames: readonly string[]
+  /** How many are of another kind. */
+  readonly otherNames: number
 }
 
 export interface KeyUsage {
@@ -61,7 +69,7 @@ export function readCertificate(der: Buffer, x509 = new X509Certificate(der)): C
     ...dates,
     isCa: readIsCa(extensions.get(BASIC_CONSTRAINTS)),
     keyUsage: readKeyUsage(extensions.get(KEY_USAGE)),
-    uris: readUris(extensions.get(NAMES)),
+    names: readNames(extensions.get(NAMES)),
   }
 }
 
@@ -74,6 +82,7 @@ const BASIC_CONSTRAINTS = '551d13'
 const READ: ReadonlySet<string> = new Set([KEY_USAGE, NAMES, BASIC_CONSTRAINTS])
 /** uniformResourceIdentifier (RFC 5280, section 4.2.1.6). */
 const URI = 0x86
+const DNS = 0x82
 
 /** The values of those that are read, by their identifiers. */
 function extensionsIn(fields: readonly Element[]): ReadonlyMap<string, Buffer> {
@@ -107,10 +116,16 @@ function readKeyUsage(value: Buffer | undefined): KeyUsage | undefined {
   }
 }
 
-function readUris(value: Buffer | undefined): readonly string[] | undefined {
+function readNames(value: Buffer | undefined): SubjectNames {
   const names = value ? readInside(value) : []
-  const uris = names.flatMap(({ tag, contents }) => (tag === URI ? contents.toString('latin1') : []))
-  return uris.every(uri => /^[!-~]*$/.test(uri) && !uri.endsWith('\n')) ? uris : undefined
+  const textsOf = (kind: number) =>
+    names.flatMap(({ tag, contents }) => (tag === kind ? contents.toString('latin1') : []))
+  const [uris, dnsNames] = [textsOf(URI), textsOf(DNS)]
+  return {
+    uris: uris.every(uri => /^[!-~]*$/.test(uri) && !uri.endsWith('\n')) ? uris : undefined,
+    dnsNames,
+    otherNames: names.length - uris.length - dnsNames.length,
+  }
 }
 
 const UTC_TIME = 0x17

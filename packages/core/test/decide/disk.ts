@@ -5,7 +5,7 @@ import type { Found } from '../../src/decide/event.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 import type { Identity } from '../../src/state/identity.ts'
 
-export interface Stored extends Pick<Found, 'receivedAt' | 'slot' | 'isProvisional'> {
+export interface Stored extends Pick<Found, 'receivedAt' | 'slot' | 'wish' | 'isProvisional'> {
   readonly notBefore: number
   readonly notAfter: number
   readonly rootFingerprint: string
@@ -28,11 +28,11 @@ export class Disk {
 
   put({ id, current }: Identity): void {
     if (!current || (current.source !== 'signed' && current.source !== 'brought')) return
-    const { secret, receivedAt, slot, source, root } = current
+    const { secret, receivedAt, slot, wish, source, root } = current
     const { notBefore, notAfter } = secret
     const { fingerprint: rootFingerprint } = root
     const isProvisional = source === 'brought'
-    this.#certificates.set(id, { notBefore, notAfter, receivedAt, slot, rootFingerprint, isProvisional })
+    this.#certificates.set(id, { notBefore, notAfter, receivedAt, slot, wish, rootFingerprint, isProvisional })
   }
 
   forget(id: SpiffeId): void {

@@ -1,7 +1,8 @@
 /** What holds after every step. */
 
+import { wishText } from '../../src/contract/certificate-wish.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import { failingWith, type Identity, isAlone, nextAt, type Request } from '../../src/state/identity.ts'
+import { failingWith, type Identity, isAlone, newest, nextAt, type Request } from '../../src/state/identity.ts'
 import type { Issued } from '../../src/state/issued.ts'
 import { isUsed } from '../../src/state/state.ts'
 import type { TrustBundle } from '../../src/trust/trust-bundle.ts'
@@ -11,6 +12,8 @@ import type { World } from './world.ts'
 const UNSEEN_JUMP_MS = 5_000
 /** Those that waited for a CA that is back are spread over so long. */
 const WOKEN_WITHIN_MS = 10_000
+/** A renewal is at least 150 s away: with the shortest lifetime and none of these. */
+const MANY_UNSEEN_JUMPS_MS = 60_000
 
 function claim(holds: boolean, what: () => string): void {
   if (!holds) throw new Error(what())
@@ -28,6 +31,7 @@ export function checkInvariants(world: World): void {
   for (const identity of state.identities.values()) {
     checkPlan(world, identity, current)
     checkCertificates(identity)
+    checkCarried(world, identity)
     if (identity.work.kind === 'queued') queued++
   }
   claim(state.queue.waiting === queued, () => `${queued} are queued, and ${state.queue.waiting} wait in the queue`)
@@ -84,6 +88,21 @@ function checkCertificates({ id, current, upcoming, spare }: Identity): void {
     claim(!issued?.secret.privateKey.isWiped, () => `${id} keeps a key that was wiped`)
   claim(spare === undefined || spare !== current, () => `${id} has one certificate twice`)
   if (upcoming) claim(Number.isFinite(upcoming.from), () => `${id} waits until ${upcoming.from}`)
+}
+
+/** A certificate for another wish than that of now is replaced soon, by a CA that answers. */
+function checkCarried({ now, state }: World, identity: Identity): void {
+  const { id, work, health, wish } = identity
+  const last = newest(identity, now)
+  if (
+    state.ca.awaitsRoots !== undefined ||
+    !last ||
+    last.wish === wishText(wish) ||
+    work.kind !== 'waiting' ||
+    health.kind !== 'ok'
+  )
+    return
+  claim(work.due <= now + MANY_UNSEEN_JUMPS_MS, () => `${id} is to carry ${wish.dnsNames}, and waits until ${work.due}`)
 }
 
 /** Whoever is queued is started by something: an answer, the end of a pause, a probe, the roots. */

@@ -103,7 +103,8 @@ function signed(amount: number, most: number): number {
 
 function add(world: World, who: number, amount: number): void {
   const tokenFile = amount < 0.1 ? '/token' : undefined
-  world.dispatch({ kind: 'added', id: world.id(who), tokenFile })
+  const wish = { dnsNames: amount > 0.6 ? [] : [amount > 0.3 ? 'a.example' : 'b.example'] }
+  world.dispatch({ kind: 'added', id: world.id(who), tokenFile, wish })
 }
 
 function drop(world: World, who: number): void {

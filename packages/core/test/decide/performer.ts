@@ -205,9 +205,9 @@ export abstract class Performer {
     const judged = this.ca.certificate(id, stored, each => this.refusal(each))
     this.ca.signer = signer
     const { verified, offered, key } = judged
-    const { receivedAt, slot, isProvisional } = stored
+    const { receivedAt, slot, wish, isProvisional } = stored
     const fault = this.#faultOf(judged)
-    if (fault === undefined) return { verified, offered, key, receivedAt, slot, isProvisional }
+    if (fault === undefined) return { verified, offered, key, receivedAt, slot, wish, isProvisional }
     key.wipe()
     return fault
   }

@@ -96,6 +96,9 @@ pub struct ChainFacts(
     pub bool,
     /// Its serial number.
     pub String,
+    /// Its DNS names, and how many names it has that are neither these nor URIs.
+    pub Vec<String>,
+    pub u32,
     /// Its URI names; absent if one has a character that no URI has.
     pub Option<Vec<String>>,
     /// Whether it has the key of the question; absent if that is unknown.
@@ -156,6 +159,7 @@ impl Question {
             Err(Fault::NoPath(refusal)) => (None, refusal.map(|it| it.reason)),
         };
         let key = self.public_key_der.as_ref();
+        let names = leaf.names();
         Either::A(ChainFacts(
             leaf.not_before(),
             leaf.not_after(),
@@ -165,7 +169,9 @@ impl Question {
             leaf.claims_to_certify(),
             leaf.has_tls_key(),
             leaf.serial_number(),
-            leaf.uris(),
+            names.dns,
+            names.others,
+            names.uris,
             key.map(|key| leaf.public_key_der().as_ref() == Some(key)),
             path,
             refused,

@@ -56,10 +56,11 @@ export type ChainFacts =
   [/** Of the leaf: notBefore and notAfter, milliseconds since the epoch. */
   field0: number, field1: number, /** Whether it is a CA's, serves TLS, signs handshakes, claims to certify, and has a key for TLS. */
   field2: boolean, field3: boolean, field4: boolean, field5: boolean, field6: boolean, /** Its serial number. */
-  field7: string, /** Its URI names; absent if one has a character that no URI has. */
-  field8?: Array<string>, /** Whether it has the key of the question; absent if that is unknown. */
-  field9?: boolean, field10?: ChainPath, /** Why there is no path; absent as well if no issuer was found. */
-  field11?: string]
+  field7: string, /** Its DNS names, and how many names it has that are neither these nor URIs. */
+  field8: Array<string>, field9: number, /** Its URI names; absent if one has a character that no URI has. */
+  field10?: Array<string>, /** Whether it has the key of the question; absent if that is unknown. */
+  field11?: boolean, field12?: ChainPath, /** Why there is no path; absent as well if no issuer was found. */
+  field13?: string]
 
 export type ChainPath =
   [/** PEM, leaf first, each issued by the next, without the root. */
@@ -93,6 +94,7 @@ export interface KeyRequest {
   /** One of core's `KEY_TYPES`. */
   type: string
   identity: string
+  dnsNames: Array<string>
   /** `pkcs8` or `traditional`. */
   format: string
 }

@@ -8,15 +8,22 @@ export interface Case {
   readonly chain: readonly Buffer[]
   readonly roots?: readonly Buffer[]
   readonly key?: Expectation['key']
+  /** The DNS names asked for; absent: whatever there is. */
+  readonly dnsNames?: readonly string[]
   /** The reason of the refusal; absent: both verifiers accept. */
   readonly refused?: RegExp
   /** Whether only the addon looks at what is wrong: constraints, path lengths, critical extensions. */
   readonly byAddonAlone?: boolean
 }
 
-export function expectationOf({ roots = [root.der], key }: Pick<Case, 'roots' | 'key'>): Expectation {
+export function expectationOf({
+  roots = [root.der],
+  key,
+  dnsNames,
+}: Pick<Case, 'roots' | 'key' | 'dnsNames'>): Expectation {
   return {
     identity,
+    ...(dnsNames && { dnsNames }),
     key: key ?? { publicKeyDer: forge.spki(leafKey) },
     anchors: roots.map(der => new X509Certificate(der)),
     now,

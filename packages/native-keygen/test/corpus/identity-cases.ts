@@ -35,6 +35,35 @@ export function identityCases(): Record<string, Case> {
     'a user principal name beside it': {
       chain: chain(der(0xa0, forge.oid('1.3.6.1.4.1.311.20.2.3'), der(0xa0, der(0x0c, 'web@example.com'))), own),
     },
+    'the DNS names asked for, in another order and case': {
+      chain: chain(forge.dns('*.B.example'), own, forge.dns('a.example')),
+      dnsNames: ['a.example', '*.b.example'],
+    },
+    'a DNS name asked for that is missing': {
+      chain: chain(own),
+      dnsNames: ['a.example'],
+      refused: /lacks the DNS name/,
+    },
+    'a DNS name that was not asked for': {
+      chain: chain(own, forge.dns('a.example')),
+      dnsNames: [],
+      refused: /DNS:"a\.example", which was not asked for/,
+    },
+    'a DNS name that is the one asked for up to a NUL': {
+      chain: chain(own, forge.dns('a.example\0.evil.example')),
+      dnsNames: ['a.example'],
+      refused: /lacks the DNS name/,
+    },
+    'a mail address that was not asked for': {
+      chain: chain(der(0x81, 'web@example.com'), own),
+      dnsNames: [],
+      refused: /1 names that are neither/,
+    },
+    'a directory name that was not asked for': {
+      chain: chain(own, der(0xa4, sequence(...['a', 'b'].map(text => forge.name(text).subarray(2))))),
+      dnsNames: [],
+      refused: /1 names that are neither/,
+    },
     'a DNS name that reads as two names': {
       chain: chain(forge.dns(`x, URI:${identity}`)),
       refused: /carries 0 URI names/,

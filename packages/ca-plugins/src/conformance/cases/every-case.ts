@@ -6,6 +6,7 @@ import { closeCases, closingCases } from './close.ts'
 import { contractCases, slowContractCases } from './contract.ts'
 import { errorCases } from './errors.ts'
 import { memoryCases } from './memory.ts'
+import { nameCases } from './names.ts'
 import { inFlightTogetherCases, parallelCases } from './parallel.ts'
 import { rootCases, rotationCases } from './roots.ts'
 import { skewCases } from './skew.ts'
@@ -26,6 +27,7 @@ export const LIVE_CASES: readonly LiveCase[] = [
 export const BENCH_CASES: readonly BenchCase[] = [
   ...contractCases,
   ...slowContractCases,
+  ...nameCases,
   ...ttlCases,
   ...limitedTtlCases,
   ...errorCases,

@@ -7,6 +7,7 @@ import type { OpenedResources } from './opened-resources.ts'
 
 export const GROUPS = [
   'contract',
+  'names',
   'ttl',
   'errors',
   'answers',

@@ -34,12 +34,14 @@ export async function expectWell(on: Subject, request: KitRequest, issued: Issue
 /** Verifies it as core does. Rejects with a `CAError` where core refuses. */
 export async function verifyAsCore(
   on: Subject,
-  { identity, material }: KitRequest,
+  { identity, dnsNames = [], material }: KitRequest,
   { chain, roots = [], privateKey }: IssuedCertificate,
 ): Promise<VerifiedChain> {
   const anchors = [...on.roots(), ...roots, ...(await trustBundleOf(on))].map(pem => new X509Certificate(pem))
-  const key = privateKey ? { privateKeyPem: privateKey } : { publicKeyDer: material.publicKeyDer }
-  return nodeCertificateVerifier.verify(chain, { identity, key, anchors, now: on.clock.now() })
+  const expected = privateKey
+    ? { key: { privateKeyPem: privateKey } }
+    : { key: { publicKeyDer: material.publicKeyDer }, dnsNames }
+  return nodeCertificateVerifier.verify(chain, { identity, ...expected, anchors, now: on.clock.now() })
 }
 
 export async function trustBundleOf({ client, patienceMs }: Subject): Promise<readonly string[]> {

@@ -2,7 +2,11 @@
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
 import { type CertificateSigningRequest, derToPem, type KeyType, type SpiffeId } from '@livery/core/plugin'
-import { Pkcs10CertificateRequestGenerator, SubjectAlternativeNameExtension } from '@peculiar/x509'
+import {
+  type JsonGeneralNames,
+  Pkcs10CertificateRequestGenerator,
+  SubjectAlternativeNameExtension,
+} from '@peculiar/x509'
 import { generateKeys, publicKeyOf } from '../../plugins/embedded/certificate-profiles.ts'
 
 export interface KeyMaterial {
@@ -13,9 +17,13 @@ export interface KeyMaterial {
   exportPrivateKey(): Uint8Array
 }
 
-export async function createKeyMaterial(identity: SpiffeId, keyType: KeyType): Promise<KeyMaterial> {
+export async function createKeyMaterial(
+  identity: SpiffeId,
+  keyType: KeyType,
+  dnsNames: readonly string[] = [],
+): Promise<KeyMaterial> {
   const keys = await generateKeys(keyType)
-  const der = await signRequest(identity, keys)
+  const der = await signRequest([{ type: 'url', value: identity }, ...dnsNames.map(dnsNameOf)], keys)
   return {
     csr: { der, pem: derToPem(der, 'CERTIFICATE REQUEST') },
     publicKeyDer: await publicKeyOf(keys),
@@ -23,12 +31,16 @@ export async function createKeyMaterial(identity: SpiffeId, keyType: KeyType): P
   }
 }
 
-async function signRequest(identity: SpiffeId, keys: webcrypto.CryptoKeyPair): Promise<Uint8Array> {
+function dnsNameOf(value: string): JsonGeneralNames[number] {
+  return { type: 'dns', value }
+}
+
+async function signRequest(names: JsonGeneralNames, keys: webcrypto.CryptoKeyPair): Promise<Uint8Array> {
   const request = await Pkcs10CertificateRequestGenerator.create(
     {
       keys,
       signingAlgorithm: { name: keys.privateKey.algorithm.name, hash: 'SHA-256' },
-      extensions: [new SubjectAlternativeNameExtension([{ type: 'url', value: identity }], true)],
+      extensions: [new SubjectAlternativeNameExtension(names, true)],
     },
     webcrypto,
   )

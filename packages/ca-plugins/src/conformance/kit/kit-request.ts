@@ -17,6 +17,7 @@ export interface KitRequest extends CertificateRequest {
 
 export interface KitRequestOptions {
   readonly identity?: SpiffeId
+  readonly dnsNames?: readonly string[]
   readonly ttlSeconds?: number
   readonly signal?: AbortSignal
   readonly tokenFile?: string
@@ -32,13 +33,15 @@ export interface KitRequestOptions {
 /** Of the first identity by default. */
 export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
   const identity = options.identity ?? firstOf(on.identities)
-  const material = options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType))
-  const { csr = async () => material.csr, tokenFile, connectWithinMs, ticket } = options
+  const material =
+    options.material ?? (await createKeyMaterial(identity, options.keyType ?? on.keyType, options.dnsNames))
+  const { csr = async () => material.csr, dnsNames, tokenFile, connectWithinMs, ticket } = options
   let calls = 0
   return {
     identity,
     ttlSeconds: options.ttlSeconds ?? on.ttlSeconds,
     signal: options.signal ?? new AbortController().signal,
+    ...(dnsNames !== undefined && { dnsNames }),
     ...(tokenFile !== undefined && { tokenFile }),
     ...(connectWithinMs !== undefined && { connectWithinMs }),
     ...(ticket !== undefined && { ticket }),

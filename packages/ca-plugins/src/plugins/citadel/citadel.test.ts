@@ -329,6 +329,13 @@ for (const [changed, reason] of misconfigured)
       },
     ))
 
+test('DNS names are for a CA that gives them by its grants', () => {
+  const check = (more: Partial<CitadelConfig>) =>
+    citadel.check?.({ ...config, ...more }, new Set(['rootCert', 'dnsNames']))
+  assert.throws(() => check({}), { option: 'dnsNames', message: /istiod and istio-csr give no DNS names\. Remove/ })
+  check({ dnsNames: true })
+})
+
 test('only a connection without TLS needs no root', () => {
   const check = (address: string) => citadel.check?.({ ...config, address }, new Set(['clientCertificate']))
   check('istiod:15010')

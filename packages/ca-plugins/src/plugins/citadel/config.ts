@@ -33,6 +33,11 @@ export const citadelOptions = {
     description:
       'names and values sent with each call besides; the values are never shown. Not those that the plugin sets, and none in `-bin`',
   },
+  dnsNames: {
+    type: 'boolean',
+    description:
+      'the CA gives the DNS names of the CSR, as `livery ca` does by its grants: then identities may have `dnsNames`. istiod and istio-csr give none',
+  },
   impersonate: {
     type: 'boolean',
     default: false,
@@ -57,6 +62,11 @@ const PLAINTEXT_PORT = 15010
 const RESERVED_HEADERS = new Set(['authorization', 'clusterid', 'content-type', 'te', 'host', 'user-agent'])
 
 export function checkConfig(config: CitadelConfig, siblings: ReadonlySet<AgentKey>): void {
+  if (siblings.has('dnsNames') && !config.dnsNames)
+    throw new OptionError(
+      'dnsNames',
+      'Cannot use citadel as it is: an identity has dnsNames, and istiod and istio-csr give no DNS names. Remove dnsNames of the identity, or set dnsNames: true here for livery ca.',
+    )
   for (const [name, value] of Object.entries(config.headers ?? {})) checkHeader(name, value)
   if (!targetOf(config).plaintext && !siblings.has('rootCert'))
     throw new OptionError(

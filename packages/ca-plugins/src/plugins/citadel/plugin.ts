@@ -3,11 +3,11 @@ import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CitadelClient } from './client.ts'
 import { checkConfig, citadelOptions, targetOf, warningsOf } from './config.ts'
 
-/** Istio's CA, or another that speaks its protocol: istiod, istio-csr. */
+/** Istio's CA, or another that speaks its protocol: istiod, istio-csr, `livery ca`. DNS names are for the last one (see `checkConfig`). */
 export const citadel = defineCAPlugin({
   apiVersion: 1,
   name: 'citadel',
-  capabilities: { roots: 'none', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
+  capabilities: { roots: 'none', ttl: 'honoured', san: 'caller', dnsNames: true, keyTypes: KEY_TYPES },
   needs: ['tls', 'credentials'],
   options: citadelOptions,
   check: checkConfig,

@@ -31,7 +31,7 @@ import {
   publicKeyOf,
   type Validity,
 } from './certificate-profiles.ts'
-import { verifiedPublicKey } from './certificate-request.ts'
+import { verifiedRequest } from './certificate-request.ts'
 import type { ServerNames } from './server-names.ts'
 
 export interface CertificateAuthorityOptions {
@@ -55,8 +55,10 @@ export interface CertificateAuthorityOptions {
 }
 
 export interface SigningRequest {
-  /** The caller, as it was authenticated: the certificate's SAN. The names in the CSR are ignored. */
+  /** The caller, as it was authenticated: the certificate's one URI. Those in the CSR are ignored. */
   readonly identity: SpiffeId
+  /** Whether the caller may have a DNS name that the CSR asks for. Default: it may have none, and a CSR with one is refused. */
+  readonly mayHave?: (dnsName: string) => boolean
   /** PKCS#10, DER. */
   readonly csr: Uint8Array
   /** From now on, greater than zero. The certificate ends earlier where its issuer does. */
@@ -151,7 +153,7 @@ export class CertificateAuthority {
   }
 
   /** Rejects with a {@link CAError}: `denied`, `ttl-too-long`, `invalid-csr`, or `unavailable` once its root has expired. */
-  async sign({ identity, csr, ttlSeconds, grant }: SigningRequest): Promise<SignedCertificate> {
+  async sign({ identity, csr, ttlSeconds, grant, mayHave = () => false }: SigningRequest): Promise<SignedCertificate> {
     if (trustDomainOf(identity) !== this.trustDomain)
       throw caError('denied', {
         action: `issue for ${identity}`,
@@ -162,7 +164,15 @@ export class CertificateAuthority {
     const issuer = issuerOf(signing)
     const validity = this.#validity(issuer, ttlSeconds)
     const serial = grant === undefined ? undefined : boundSerial(issuer, grant)
-    const leaf = await createSvid(issuer, identity, await verifiedPublicKey(csr), validity, serial)
+    const request = await verifiedRequest(csr)
+    const refused = request.dnsNames.find(name => !mayHave(name))
+    if (refused !== undefined)
+      throw caError('denied', {
+        action: `issue for ${identity}`,
+        reason: `its caller may not have the DNS name ${refused}`,
+        remedy: 'Add it to dnsNames of its grant, or ask without it',
+      })
+    const leaf = await createSvid(issuer, identity, request, validity, serial)
     return { chain: [leaf, ...intermediatesOf(signing)], root: signing.root.pem }
   }
 
@@ -187,7 +197,8 @@ export class CertificateAuthority {
     const now = this.#options.clock.now()
     if (now < certificate.validFromDate.getTime() || now > certificate.validToDate.getTime()) return undefined
     const issued = this.#issuersOf(certificate).length > 0
-    const name = certificate.subjectAltName?.startsWith('URI:') ? certificate.subjectAltName.slice('URI:'.length) : ''
+    const [first = ''] = (certificate.subjectAltName ?? '').split(', ')
+    const name = first.startsWith('URI:') ? first.slice('URI:'.length) : ''
     return issued && isSpiffeId(name) ? name : undefined
   }
 

@@ -7,6 +7,7 @@ import { createHash, KeyObject, randomBytes, sign } from 'node:crypto'
 import { promisify } from 'node:util'
 import { derToPem, type KeyType, type SpiffeId } from '@livery/core/plugin'
 import * as x509 from '@peculiar/x509'
+import type { VerifiedRequest } from './certificate-request.ts'
 import { bitString, element, extension, integer, objectIdentifier, octetString, sequence, time } from './der.ts'
 import type { ServerNames } from './server-names.ts'
 
@@ -90,18 +91,19 @@ export async function createIntermediate(root: Issuer, keyType: KeyType, validit
 }
 
 /**
- * An X509-SVID as PEM: empty subject, and `identity` as the one critical URI SAN. `publicKey` is SPKI, DER; `serial` is
- * hexadecimal and positive, a random one by default.
+ * An X509-SVID as PEM: empty subject, and a critical SAN with `identity` as its one URI, then the DNS names. `publicKey` is SPKI,
+ * DER; `serial` is hexadecimal and positive, a random one by default.
  */
 export function createSvid(
   issuer: Issuer,
   identity: SpiffeId,
-  publicKey: Uint8Array,
+  { publicKey, dnsNames }: VerifiedRequest,
   validity: Validity,
   serial?: string,
 ): Promise<string> {
   const uri = element(0x86, Buffer.from(identity, 'latin1'))
-  return createLeaf(issuer, subjectAlternativeName(uri), publicKey, validity, serial)
+  const names = [uri, ...dnsNames.map(name => element(0x82, Buffer.from(name, 'latin1')))]
+  return createLeaf(issuer, subjectAlternativeName(names), publicKey, validity, serial)
 }
 
 /** A TLS server certificate for `names`, as PEM. */
@@ -185,8 +187,8 @@ async function signatureOf(certificate: Buffer, signingKey: KeyObject): Promise<
 }
 
 /** Critical, since the subject is empty (RFC 5280, section 4.2.1.6). */
-function subjectAlternativeName(name: Uint8Array): Buffer {
-  return extension('2.5.29.17', true, sequence(name))
+function subjectAlternativeName(names: readonly Uint8Array[]): Buffer {
+  return extension('2.5.29.17', true, sequence(...names))
 }
 
 /** By the shortened SHA-256 of the whole key (RFC 7093, section 2, methods 1 and 4). */

@@ -3,7 +3,8 @@ import { createHash, generateKeyPairSync, type KeyPairKeyObjectResult, sign } fr
 import { test } from 'node:test'
 import { CAError } from '@livery/core/plugin'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { verifiedPublicKey } from './certificate-request.ts'
+import { verifiedRequest } from './certificate-request.ts'
+
 import { bitString, element, integer, objectIdentifier, sequence } from './der.ts'
 
 const NULL = element(0x05)
@@ -53,6 +54,10 @@ function spki({ publicKey }: KeyPairKeyObjectResult): Buffer {
 
 function isRefused(reason: RegExp) {
   return (error: unknown) => error instanceof CAError && error.code === 'invalid-csr' && reason.test(error.message)
+}
+
+async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
+  return (await verifiedRequest(csr)).publicKey
 }
 
 test('a request by each kind of key with each hash is accepted, and its key is returned byte for byte', async () => {

@@ -1,7 +1,15 @@
 /** The CSRs that the embedded CA accepts: PKCS#10 (RFC 2986), signed by a key that is strong enough. */
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 import { promisify } from 'node:util'
-import { type CAError, type DerElement, expectTag, readBits, readElements, readInside } from '@livery/core/plugin'
+import {
+  type CAError,
+  type DerElement,
+  dnsNamesProblem,
+  expectTag,
+  readBits,
+  readElements,
+  readInside,
+} from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 
 /** A request with a 4096-bit key and a URI of 2,048 bytes has under 4 kB. */
@@ -16,10 +24,16 @@ const UNCOMPRESSED = 0x04
 
 const INTEGER = 0x02
 const BIT_STRING = 0x03
+const OCTET_STRING = 0x04
 const OBJECT_IDENTIFIER = 0x06
 const SEQUENCE = 0x30
 const SET = 0x31
 const ATTRIBUTES = 0xa0
+/** dNSName (RFC 5280, section 4.2.1.6). */
+const DNS = 0x82
+/** Identifiers, hex: extensionRequest (RFC 2985, section 5.4.2), and the subject alternative name. */
+const EXTENSION_REQUEST = '2a864886f70d01090e'
+const SUBJECT_ALT_NAME = '551d11'
 
 type KeyKind = 'ec' | 'rsa'
 
@@ -51,6 +65,7 @@ interface Request {
   readonly signed: Buffer
   /** SubjectPublicKeyInfo. */
   readonly publicKey: Buffer
+  readonly dnsNames: readonly string[]
   /** The BIT STRING in it: an RSAPublicKey, or a point. */
   readonly keyBits: Buffer
   /** AlgorithmIdentifier of the key, hex, and of the signature. */
@@ -59,8 +74,11 @@ interface Request {
   readonly signature: Buffer
 }
 
-/** The public key of `csr` (DER; the key too, as SPKI), whose owner has signed it. Rejects with a `CAError` `invalid-csr`. */
-export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
+/** What is taken from a CSR: the key as SPKI (DER), and the DNS names that it asks for. */
+export type VerifiedRequest = Pick<Request, 'publicKey' | 'dnsNames'>
+
+/** `csr` (DER), which the owner of its key has signed. Rejects with a `CAError` `invalid-csr`. */
+export async function verifiedRequest(csr: Uint8Array): Promise<VerifiedRequest> {
   if (csr.byteLength > MAX_BYTES) throw invalid(`it has ${csr.byteLength} bytes, more than ${MAX_BYTES}`)
   const request = parse(csr)
   const kind = KEYS.get(request.keyAlgorithm)
@@ -77,7 +95,9 @@ export async function verifiedPublicKey(csr: Uint8Array): Promise<Uint8Array> {
     readKey(request.publicKey) // says so if the key is at fault
     throw invalid('its signature is not by the key that it holds')
   }
-  return request.publicKey
+  const problem = dnsNamesProblem(request.dnsNames)
+  if (problem !== undefined) throw invalid(`of its DNS names, ${problem}`)
+  return request
 }
 
 /** Reads by hand, since a thousand nodes may ask at once: @peculiar/x509 takes as long for it as the rest of a certificate. */
@@ -89,13 +109,14 @@ function parse(csr: Uint8Array): Request {
     if (more.length > 0 || rest.length > 0) throw new RangeError('a request has three parts')
     if (!expectTag(version, INTEGER).contents.equals(VERSION_1)) throw new RangeError('its version is unknown')
     for (const name of readElements(expectTag(subject, SEQUENCE).contents)) expectTag(name, SET)
-    if (attributes) readElements(expectTag(attributes, ATTRIBUTES).contents).forEach(checkAttribute)
+    const asked = attributes ? readElements(expectTag(attributes, ATTRIBUTES).contents) : []
     const key = expectTag(publicKey, SEQUENCE).der
     const [keyAlgorithm, keyBits, ...others] = readInside(key)
     if (others.length > 0) throw new RangeError('a key has two parts')
     return {
       signed: expectTag(info, SEQUENCE).der,
       publicKey: key,
+      dnsNames: asked.flatMap(dnsNamesIn),
       keyBits: wholeBytes(expectTag(keyBits, BIT_STRING)),
       keyAlgorithm: expectTag(keyAlgorithm, SEQUENCE).der.toString('hex'),
       algorithm: expectTag(algorithm, SEQUENCE).der.toString('hex'),
@@ -113,12 +134,20 @@ function wholeBytes(bits: DerElement): Buffer {
   return readBits(bits)
 }
 
-/** What it asks for is not looked at: the CA decides on the names. */
-function checkAttribute(attribute: DerElement): void {
+/** What else it asks for is not looked at: the CA decides on the identity. */
+function dnsNamesIn(attribute: DerElement): readonly string[] {
   const [type, values, ...more] = readElements(expectTag(attribute, SEQUENCE).contents)
-  expectTag(type, OBJECT_IDENTIFIER)
-  expectTag(values, SET)
+  const id = expectTag(type, OBJECT_IDENTIFIER).contents.toString('hex')
+  const all = expectTag(values, SET).contents
   if (more.length > 0) throw new RangeError('an attribute has two parts')
+  if (id !== EXTENSION_REQUEST) return []
+  const extensions = readInside(all).map(extension => readElements(expectTag(extension, SEQUENCE).contents))
+  const names = extensions.filter(
+    ([kind]) => expectTag(kind, OBJECT_IDENTIFIER).contents.toString('hex') === SUBJECT_ALT_NAME,
+  )
+  return names
+    .flatMap(extension => readInside(expectTag(extension.at(-1), OCTET_STRING).contents))
+    .flatMap(({ tag, contents }) => (tag === DNS ? contents.toString('latin1').toLowerCase() : []))
 }
 
 function readKey(publicKey: Buffer): KeyObject {

@@ -23,7 +23,8 @@ export class EmbeddedClient implements CAClient {
     signal.throwIfAborted()
     this.#closing.signal.throwIfAborted()
     const { der } = await untilAborted(csr(), signal)
-    const { chain } = await untilAborted(this.authority.sign({ identity, csr: der, ttlSeconds }), signal)
+    const mayHave = () => true
+    const { chain } = await untilAborted(this.authority.sign({ identity, csr: der, ttlSeconds, mayHave }), signal)
     return { chain, roots: this.authority.trustBundle() }
   }
 

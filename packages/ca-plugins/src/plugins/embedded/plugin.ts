@@ -7,7 +7,7 @@ import { embeddedOptions } from './config.ts'
 export const embedded = defineCAPlugin({
   apiVersion: 1,
   name: 'embedded',
-  capabilities: { roots: 'push', ttl: 'honoured', san: 'caller', keyTypes: KEY_TYPES },
+  capabilities: { roots: 'push', ttl: 'honoured', san: 'caller', dnsNames: true, keyTypes: KEY_TYPES },
   options: embeddedOptions,
   async create({ clock, trustDomain, log }, options) {
     const warn = (message: string) => log.warn(message)

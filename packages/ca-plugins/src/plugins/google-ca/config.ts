@@ -89,7 +89,12 @@ const DEFAULT_ENDPOINTS = { cas: 'privateca.googleapis.com:443', 'mesh-ca': 'mes
 
 export function checkConfig(config: GoogleCaConfig, siblings: ReadonlySet<AgentKey>): void {
   targetOf(config)
-  const { credentialsFile } = config
+  const { credentialsFile, subjectMode } = config
+  if (siblings.has('dnsNames') && subjectMode !== 'csr')
+    throw new OptionError(
+      'subjectMode',
+      `Cannot use subjectMode "${subjectMode}": an identity has dnsNames, and the certificate would carry the caller's identity alone. Remove dnsNames, or write subjectMode: csr with service "cas".`,
+    )
   if (credentialsFile !== undefined && (siblings.has('tokenFile') || siblings.has('credentials')))
     throw new OptionError(
       'credentialsFile',

@@ -69,6 +69,12 @@ for (const [name, value, good] of values)
     else assert.match(problem ?? '', /^is not an? .*\. Write /)
   })
 
+test('DNS names are for certificates whose names come from the CSR', () => {
+  const siblings = new Set(['dnsNames'] as const)
+  assert.throws(() => googleCa.check?.(cas, siblings), { option: 'subjectMode', message: /write subjectMode: csr/ })
+  googleCa.check?.({ ...cas, subjectMode: 'csr' }, siblings)
+})
+
 test('a package that is not installed is named with the command that installs it', async () => {
   const missing = Object.assign(new Error("Cannot find package 'google-auth-library'"), {
     code: 'ERR_MODULE_NOT_FOUND',

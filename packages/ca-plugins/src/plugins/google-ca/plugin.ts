@@ -6,15 +6,16 @@ import { type Authentication, LibraryAuthentication, sourceAuthentication } from
 import { type GoogleAuthPackage, loadAuthLibrary } from './google-packages.ts'
 import { MeshCaClient } from './mesh-ca-client.ts'
 
-/** The capabilities of Certificate Authority Service: those of the plugin. */
+/** The capabilities of Certificate Authority Service: those of the plugin. DNS names are for `subjectMode: csr` (see `checkConfig`). */
 export const casCapabilities: CACapabilities = {
   roots: 'poll',
   ttl: 'honoured',
   san: 'caller',
+  dnsNames: true,
   keyTypes: ['rsa-2048', 'rsa-3072', 'rsa-4096', 'ecdsa-p256', 'ecdsa-p384'],
 }
 /** The capabilities of Mesh CA. */
-export const meshCaCapabilities: CACapabilities = { ...casCapabilities, roots: 'none' }
+export const meshCaCapabilities: CACapabilities = { ...casCapabilities, roots: 'none', dnsNames: false }
 
 export const googleCa = defineCAPlugin({
   apiVersion: 1,

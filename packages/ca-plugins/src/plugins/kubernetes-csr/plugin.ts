@@ -11,6 +11,7 @@ export const kubernetesCsr = defineCAPlugin({
     // The API takes no wish under ten minutes, and leaves it to the signer whether it heeds the others.
     ttl: 'ignored',
     san: 'csr',
+    dnsNames: true,
     keyTypes: ['ecdsa-p256', 'ecdsa-p384', 'rsa-2048', 'rsa-3072', 'rsa-4096'],
     asynchronous: true,
   },

@@ -99,7 +99,7 @@ function tokenSource(proof: Proof, address: string, clock: Clock): TokenSource {
   if (proof.kind === 'key') {
     const key = new ProvisionerKey({ ...proof, audience: new URL('1.0/sign', withSlash(address)).href, clock })
     return {
-      get: ({ identity }, csr) => key.sign(identity, csr),
+      get: ({ identity, dnsNames = [] }, csr) => key.sign([identity, ...dnsNames], csr),
       remedy: `Check that the CA has the provisioner ${JSON.stringify(proof.provisioner)} with the key in jwkFile, that the host of address is in its dnsNames, and that both clocks are right`,
     }
   }

@@ -6,7 +6,7 @@ import { checkConfig, proofOf, stepCaOptions } from './config.ts'
 export const stepCa = defineCAPlugin({
   apiVersion: 1,
   name: 'step-ca',
-  capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: KEY_TYPES },
+  capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', dnsNames: true, keyTypes: KEY_TYPES },
   needs: ['tls', 'credentials'],
   options: stepCaOptions,
   check: checkConfig,

@@ -67,17 +67,17 @@ export class ProvisionerKey {
     this.#passwordFile = options.passwordFile === undefined ? undefined : new ChangingFile(options.passwordFile, 4096)
   }
 
-  /** A token for this identity and this CSR only. Rejects with a `CAError` `unauthenticated` while there is no usable key. */
-  async sign(identity: SpiffeId, { der }: Pick<CertificateSigningRequest, 'der'>): Promise<string> {
+  /** A token for the names of this CSR, the identity first, and for this CSR only. Rejects with a `CAError` `unauthenticated` while there is no usable key. */
+  async sign(sans: readonly [SpiffeId, ...string[]], { der }: Pick<CertificateSigningRequest, 'der'>): Promise<string> {
     const { key, alg, kid } = await this.#key()
     const { provisioner, audience, clock } = this.#options
     const now = Math.floor(clock.now() / 1000)
     // One that is stolen on the way cannot be used for another key.
     const cnf = { 'x5rt#S256': createHash('sha256').update(der).digest('base64url') }
-    return new SignJWT({ sans: [identity], cnf })
+    return new SignJWT({ sans: [...sans], cnf })
       .setProtectedHeader({ alg, kid, typ: 'JWT' })
       .setIssuer(provisioner)
-      .setSubject(identity)
+      .setSubject(sans[0])
       .setAudience(audience)
       .setIssuedAt(now)
       .setNotBefore(now)

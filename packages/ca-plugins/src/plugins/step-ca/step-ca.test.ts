@@ -63,7 +63,7 @@ async function setUp(t: TestContext, options: { readonly tls?: true; readonly co
 
 test('each token is new, of the key, for one identity and CSR, and lives five minutes', async t => {
   const { client, clock, server, tokens } = await setUp(t)
-  const request = await workloadRequest(WEB, { ttlSeconds: 90 })
+  const request = await workloadRequest(WEB, { ttlSeconds: 90, dnsNames: ['web.example'] })
   await client.issue(request)
   await client.issue(request)
   const [first = '', second = ''] = tokens()
@@ -71,7 +71,7 @@ test('each token is new, of the key, for one identity and CSR, and lives five mi
   const now = Math.floor(clock.now() / 1000)
   const aud = `${server.address}/1.0/sign`
   assert.deepEqual(claims, { iss: PROVISIONER, sub: WEB, aud, iat: now, nbf: now, exp: now + 300 })
-  assert.deepEqual(sans, [WEB])
+  assert.deepEqual(sans, [WEB, 'web.example'])
   assert.ok(cnf)
   assert.notEqual(jti, decodeJwt(second).jti)
   assert.deepEqual(decodeProtectedHeader(first), { alg: 'ES256', kid: publicJwk.kid, typ: 'JWT' })

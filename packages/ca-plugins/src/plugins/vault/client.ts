@@ -148,11 +148,15 @@ export class VaultClient implements CAClient {
 
 const OPEN_REMEDY = 'Its issuers are readable without a token by default: check the proxy in between.'
 
-function signingRequest({ identity, ttlSeconds }: CertificateRequest, { pem }: CertificateSigningRequest): object {
+function signingRequest(
+  { identity, dnsNames = [], ttlSeconds }: CertificateRequest,
+  { pem }: CertificateSigningRequest,
+): object {
   return {
     csr: pem,
     // For a role that does not take names from the CSR (use_csr_sans).
     uri_sans: identity,
+    ...(dnsNames.length > 0 && { alt_names: dnsNames.join(',') }),
     exclude_cn_from_sans: true,
     ttl: `${Math.max(1, Math.round(ttlSeconds))}s`,
     format: 'pem',

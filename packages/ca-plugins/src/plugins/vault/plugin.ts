@@ -6,7 +6,7 @@ import { vaultOptions } from './config.ts'
 export const vault = defineCAPlugin({
   apiVersion: 1,
   name: 'vault',
-  capabilities: { roots: 'poll', ttl: 'clamped', san: 'csr', keyTypes: KEY_TYPES },
+  capabilities: { roots: 'poll', ttl: 'clamped', san: 'csr', dnsNames: true, keyTypes: KEY_TYPES },
   needs: ['tls', 'credentials'],
   options: vaultOptions,
   create(context, config) {

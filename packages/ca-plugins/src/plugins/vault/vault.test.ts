@@ -69,14 +69,17 @@ test('the role, the mount, the issuer and the namespace are where they belong', 
   const config = { mount: 'team/pki', issuer: 'current', namespace: 'a/b' }
   const { fault, issue, server } = await setUp(t, { config })
   fault.behaviour = async () => ({ status: 404, body: { errors: [] } })
-  await assert.rejects(issue({ ttlSeconds: 90 }), isCAError('unavailable', /HTTP 404. Check address, mount, role/))
+  await assert.rejects(
+    issue({ ttlSeconds: 90, dnsNames: ['a.b', '*.b'] }),
+    isCAError('unavailable', /HTTP 404. Check address, mount, role/),
+  )
   const [call] = server.calls
   assert.equal(call?.path, '/v1/team/pki/issuer/current/sign/workload')
   assert.equal(call?.headers['x-vault-namespace'], 'a/b')
   assert.equal(call?.headers['x-vault-token'], JWT)
   const { csr, ...body } = call?.json ?? {}
   assert.match(String(csr), /^-----BEGIN CERTIFICATE REQUEST-----/)
-  assert.deepEqual(body, { uri_sans: WEB, exclude_cn_from_sans: true, ttl: '90s', format: 'pem' })
+  assert.deepEqual(body, { uri_sans: WEB, alt_names: 'a.b,*.b', exclude_cn_from_sans: true, ttl: '90s', format: 'pem' })
 })
 
 test('a warning of the server is shown once', async t => {
