@@ -39,7 +39,11 @@ export function identityCases(): Record<string, Case> {
       chain: chain(forge.dns('*.B.example'), own, forge.dns('a.example')),
       dnsNames: ['a.example', '*.b.example'],
     },
-    'a DNS name asked for that is missing': { chain: chain(own), dnsNames: ['a.example'], refused: /lacks the DNS name/ },
+    'a DNS name asked for that is missing': {
+      chain: chain(own),
+      dnsNames: ['a.example'],
+      refused: /lacks the DNS name/,
+    },
     'a DNS name that was not asked for': {
       chain: chain(own, forge.dns('a.example')),
       dnsNames: [],
