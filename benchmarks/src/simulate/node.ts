@@ -152,7 +152,7 @@ export class SimulatedNode {
     const serialNumber = `${this.#serial++}`
     const path = { chainPem: '', version: serialNumber, rootFingerprint: signingRoot.fingerprint, ...dates }
     try {
-      const facts = { ...SOUND, uris: [id], ...dates, serialNumber, path }
+      const facts = { ...SOUND, uris: [id], dnsNames: [], otherNames: 0, ...dates, serialNumber, path }
       const verified = judge(facts, { ...EXPECTED, identity: id, now: this.#now() })
       const offered = { identity: id, isOwn: false, roots, rejected: [], isWhole: true }
       return { verified, offered, key: NO_KEY, source: 'signed', hint: undefined, accepted: undefined }

@@ -18,8 +18,9 @@ async function gateway(socket: string, port: number): Promise<Tree> {
   const config = await deployed('api', { socket, ports })
   const context = config['static_resources']?.['listeners']?.[0]?.['filter_chains']?.[0]?.['transport_socket']
   const tls = context?.['typed_config']
-  const { combined_validation_context: _, ...certificates } = tls?.['common_tls_context'] ?? {}
-  assert.ok(tls)
+  const common = tls?.['common_tls_context']
+  assert.ok(tls && common)
+  const { combined_validation_context: _, ...certificates } = common
   Object.assign(tls, { require_client_certificate: false, common_tls_context: certificates })
   return config
 }

@@ -90,7 +90,7 @@ test('a batch fails with its first problem, and what is left of it is cancelled'
   const options = { signal: undefined, rsaKeys: 'library' } as const
   const identities: SpiffeId[] = Array(200).fill(WEB)
   identities[100] = 'spiffe://cluster.local/not printable'
-  const requests = identities.map(identity => ({ ...RSA, identity, format: 'pkcs8' }) as const)
+  const requests = identities.map(identity => ({ ...RSA, identity, dnsNames: [], format: 'pkcs8' }) as const)
   await assert.rejects(queue.generateBatch(requests, options), { code: 'InvalidArg' })
   assert.deepEqual(calls, ['make 1', 'make 2', 'cancel 1'])
 })

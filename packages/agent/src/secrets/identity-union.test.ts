@@ -61,7 +61,7 @@ test('an identity that stays the same is not touched', () => {
 test("the configuration's wish goes before that of another source, and a changed wish is passed on", () => {
   const added: unknown[] = []
   const union = new IdentityUnion({ add: (_, { wish } = {}) => void added.push(wish?.dnsNames), remove: () => {} })
-  const wishing = (name: string) => new Map([[WEB, { wish: { dnsNames: [name] } }]])
+  const wishing = (name: string): HeldIdentities => new Map([[WEB, { wish: { dnsNames: [name] } }]])
   union.replace('kubernetes', wishing('pod.example'))
   union.replace('configuration', named([WEB]))
   union.replace('configuration', wishing('list.example'))

@@ -2,7 +2,7 @@
 
 import { wishText } from '../../src/contract/certificate-wish.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import { failingWith, type Identity, isAlone, newest, nextAt, type Request } from '../../src/state/identity.ts'
+import { failingWith, type Identity, isAlone, nextAt, type Request, usable } from '../../src/state/identity.ts'
 import type { Issued } from '../../src/state/issued.ts'
 import { isUsed } from '../../src/state/state.ts'
 import type { TrustBundle } from '../../src/trust/trust-bundle.ts'
@@ -90,14 +90,15 @@ function checkCertificates({ id, current, upcoming, spare }: Identity): void {
   if (upcoming) claim(Number.isFinite(upcoming.from), () => `${id} waits until ${upcoming.from}`)
 }
 
-/** A certificate for another wish than that of now is replaced soon, by a CA that answers. */
+/** A certificate for another wish than that of now is replaced soon, by a CA that answers, and whose clock is not ahead. */
 function checkCarried({ now, state }: World, identity: Identity): void {
-  const { id, work, health, wish } = identity
-  const last = newest(identity, now)
+  const { id, work, health, wish, upcoming } = identity
+  const served = usable(identity, now)
   if (
     state.ca.awaitsRoots !== undefined ||
-    !last ||
-    last.wish === wishText(wish) ||
+    !served ||
+    upcoming ||
+    served.wish === wishText(wish) ||
     work.kind !== 'waiting' ||
     health.kind !== 'ok'
   )
