@@ -5,13 +5,14 @@ import { expiryOf, type Listed, nameOf } from './listed-certificates.ts'
 import { distance, layOut, when, wrap } from './text-layout.ts'
 
 const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'LASTS', 'NEXT ROTATION']
-const NARROW_HEADER = ['STATE', 'EXPIRES', 'LASTS', 'ROTATION', 'IDENTITY']
+const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
 /** Of the lines under a row that say what is wrong with it. */
 const REASON_WIDTH = 80
 
 /**
  * One row per identity and per name of files, and below it what is wrong. A terminal that is too narrow for all columns gets
- * no serial numbers and no dates, and one that is too narrow for those gets a block of lines instead of a row.
+ * no serial numbers, no dates and not how long each lasts, and one that is too narrow for the rest a block of lines instead of
+ * a row.
  */
 export function certificateTable(
   certificates: readonly Listed[],
@@ -40,11 +41,12 @@ function wideCells(each: Listed, now: number): string[] {
 
 function narrowCells(each: Listed, now: number): string[] {
   const cell = (time: string | undefined) => (time === undefined ? '-' : distance(time, now))
-  return [each.state, cell(expiryOf(each)), lasts(each, now), cell(renewalOf(each)), nameOf(each)]
+  return [each.state, cell(expiryOf(each)), cell(renewalOf(each)), nameOf(each)]
 }
 
 function block(each: Listed, now: number, columns: number): string[] {
-  const [state = '', expires = '', lasting = '', rotation = ''] = narrowCells(each, now)
+  const [state = '', expires = '', rotation = ''] = narrowCells(each, now)
+  const lasting = lasts(each, now)
   const facts = [
     state,
     ...(expires === '-' ? [] : [`expires ${expires}`]),

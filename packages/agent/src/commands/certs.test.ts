@@ -49,11 +49,17 @@ test('the reason why clients would refuse a certificate is below its row', () =>
 })
 
 test('where there is room, and in a pipe, the table has serial numbers and dates', () => {
-  const identity = { identity: WEB, state: 'Available', certChain: [LEAF], rootCerts: [] } as const
+  const identity = {
+    identity: WEB,
+    state: 'Available',
+    certChain: [LEAF],
+    rootCerts: [],
+    lastsUntil: LEAF.expirationTime,
+  } as const
   for (const columns of [200, undefined])
     assert.match(
       certificateTable([identity], 0, columns),
-      / {2}03a0859\S+ {2}1970-01-02T00:00:00Z \(in 24h00m\) {2}-\n$/,
+      / {2}03a0859\S+ {2}1970-01-02T00:00:00Z \(in 24h00m\) {2}24h00m {2}-\n$/,
     )
 })
 
