@@ -63,7 +63,7 @@ async function setUp(t: TestContext) {
     vault: plainKeyVault,
     folders: [],
     objects,
-    onWatchError: assert.fail,
+    onWatchError: error => assert.fail(String(error)),
     report: (_, event) => events.push(event),
   })
   t.after(() => files[Symbol.dispose]())
@@ -177,8 +177,8 @@ test('a name of another namespace, and any without Secrets to read, are refused'
     clock: new FakeClock(),
     vault: plainKeyVault,
     folders: [],
-    onWatchError: assert.fail,
-    report: assert.fail,
+    onWatchError: error => assert.fail(String(error)),
+    report: name => assert.fail(name),
   })
   assert.match(none.refusal(WEB) ?? '', /this agent reads no Secrets there: set kubernetesSecrets\.namespaces/)
 })
