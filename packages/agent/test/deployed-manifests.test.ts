@@ -143,7 +143,12 @@ const NOT_RUN: Readonly<Record<string, string>> = {
 for (const [file, reason] of Object.entries(NOT_RUN)) test(`deploy/${file} runs`, { skip: reason }, () => {})
 
 test('every file in deploy is tried, or is skipped aloud', () => {
-  const here = [...TRIALS.map(({ file }) => file), 'deploy/envoy/api.yaml', 'deploy/envoy/web.yaml', 'deploy/envoy/gateway.yaml']
+  const here = [
+    ...TRIALS.map(({ file }) => file),
+    'deploy/envoy/api.yaml',
+    'deploy/envoy/web.yaml',
+    'deploy/envoy/gateway.yaml',
+  ]
   const named = [...here, ...[...Object.keys(ELSEWHERE), ...Object.keys(NOT_RUN)].map(file => `deploy/${file}`)]
   const files = globSync('deploy/**', { cwd: repository }).filter(path => statSync(join(repository, path)).isFile())
   const isNamed = (path: string) => named.some(each => path === each || path.startsWith(`${each}/`))
