@@ -118,6 +118,7 @@ for (const [where, isMissing, open] of [
     await node.configure({
       kubernetes: undefined,
       kubernetesSecrets: { namespaces: [namespace] },
+      files: { names: { 'sds://shop': `kubernetes://${namespace}/shop` } },
       sockets: [
         {
           path: 'sds.sock',
@@ -160,6 +161,13 @@ for (const [where, isMissing, open] of [
     await cluster.put('shop', { key: next.key })
     await cluster.put('shop', { cert: next.chain.join(''), key: next.key, cacert: issuer.root })
     await shows(next, 'shop.example')
+
+    // As the Envoy of an Istio gateway asks.
+    using credential = await openStream(node.socket, ['sds://shop'])
+    assert.deepEqual(
+      credential.secrets.map(({ name, certificateChain }) => [name, certificateChain]),
+      [['sds://shop', next.chain.join('')]],
+    )
 
     for (const [name, reason] of [
       [

@@ -163,13 +163,13 @@ export class PodApiServer implements AsyncDisposable {
   }
 
   /** Adds the object, or changes the one of its name. */
-  put(object: Resource): void {
+  put(object: PodResource | SecretResource): void {
     const key = keyOf(object)
     const type = this.#objects.has(key) ? 'MODIFIED' : 'ADDED'
     this.#objects.set(key, this.#record(type, object))
   }
 
-  delete(object: Resource): void {
+  delete(object: PodResource | SecretResource): void {
     this.#objects.delete(keyOf(object))
     this.#record('DELETED', object)
   }

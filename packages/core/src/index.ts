@@ -19,7 +19,7 @@ export {
   parseFilePattern,
 } from './file-secrets/file-secret-name.ts'
 export { FILE_DEFAULTS, FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
-export type { FollowedObject, SecretObjects } from './file-secrets/object-place.ts'
+export type { SecretObjects } from './file-secrets/object-place.ts'
 export type { FollowedToken, PodTokenSource } from './file-secrets/token-place.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
 export { type BundleEntry, SecretManager } from './secret-manager.ts'

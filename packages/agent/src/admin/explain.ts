@@ -56,7 +56,9 @@ function ledgerNameOf(source: AdminSource, asked: string): string {
 /** `Forgotten`, where the ledger says that it was held once. */
 function identityState(entry: IdentityEntry | undefined, entries: readonly LedgerEntry[]): StateName | undefined {
   if (entry) return stateName(entry.state)
-  const wasForgotten = entries.some(({ event }) => event.kind === 'withdrawn' && event.reason !== 'expired')
+  const wasForgotten = entries.some(
+    ({ event }) => event.kind === 'withdrawn' && event.reason !== 'expired' && event.reason !== 'deleted',
+  )
   return wasForgotten ? stateName('forgotten') : undefined
 }
 

@@ -1,6 +1,6 @@
 /** One Secret at the API server: its metadata are watched, its content is read when they say that it changed. */
 import { type ApiConnection, ObjectsApi, ObjectWatcher, type WatchState } from '@livery/ca-plugins/kubernetes-api'
-import type { FollowedObject, KubernetesObject } from '@livery/core'
+import type { KubernetesObject } from '@livery/core'
 import { CAError, type Clock, withDeadline } from '@livery/core/plugin'
 
 /** A Secret that is written in a loop is read so often. */
@@ -16,7 +16,7 @@ interface FollowedSecretOptions extends KubernetesObject {
   readonly onEnd: () => void
 }
 
-export class FollowedSecret implements FollowedObject, AsyncDisposable {
+export class FollowedSecret implements Disposable, AsyncDisposable {
   readonly #options: FollowedSecretOptions
   readonly #path: string
   readonly #what: string

@@ -44,7 +44,7 @@ export class CaMetrics {
     })
     this.#withdrawn = new Counter({
       name: 'livery_certificates_withdrawn_total',
-      help: 'Certificates no longer served, by reason: expired (no new one came in time), forgotten, idle or evicted.',
+      help: 'Certificates no longer served, by reason: expired (no new one came in time), forgotten, idle, evicted or deleted (a Secret of Kubernetes).',
       labelNames: ['reason'],
       registers,
     })

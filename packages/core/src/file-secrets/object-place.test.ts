@@ -178,7 +178,7 @@ test('a name of another namespace, and any without Secrets to read, are refused'
     vault: plainKeyVault,
     folders: [],
     onWatchError: error => assert.fail(String(error)),
-    report: assert.fail,
+    report: name => assert.fail(name),
   })
   assert.match(none.refusal(WEB) ?? '', /this agent reads no Secrets there: set kubernetesSecrets\.namespaces/)
 })
