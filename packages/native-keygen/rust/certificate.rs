@@ -409,7 +409,7 @@ mod tests {
                 changed[index] = byte;
                 if let Some(certificate) = Certificate::parse(&changed) {
                     certificate.serial_number();
-                    certificate.uris();
+                    certificate.names();
                     certificate.public_key_der();
                     certificate.has_tls_key();
                 }

@@ -64,7 +64,7 @@ test('a request that the addon refuses takes none of its turn along, and keeps n
     import { lookup } from ${JSON.stringify(new URL('./addon.ts', import.meta.url).href)}
     import { jobQueueOf } from ${JSON.stringify(new URL('./job-queue.ts', import.meta.url).href)}
     const queue = jobQueueOf(lookup.addon)
-    const askAddon = identity => queue.generate({ type: 'ecdsa-p256', identity, format: 'pkcs8' }, {})
+    const askAddon = identity => queue.generate({ type: 'ecdsa-p256', identity, dnsNames: [], format: 'pkcs8' }, {})
     const asked = ['${WEB}', 'spiffe://cluster.local/not printable', '${WEB}'].map(askAddon)
     for (const { value, reason } of await Promise.allSettled(asked)) console.log(value ? 'made' : reason.code)
     process.once('beforeExit', () => console.log('over'))
