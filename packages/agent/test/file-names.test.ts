@@ -62,9 +62,7 @@ test('a pair in files is served on the socket whose allow names it, rotated, and
   assert.deepEqual([listed?.name, listed?.state, files.length], [name, 'Available', 1])
   const left = Date.parse(listed?.expirationTime ?? '') - Date.now()
   assert.ok(left > 3_500_000 && left <= 3_600_000, `${left} ms remain`)
-  await agent.line(
-    /"event":"read-from-files","resource":"file-cert:.*read: serial [0-9a-f]+, valid until /,
-  )
+  await agent.line(/"event":"read-from-files","resource":"file-cert:.*read: serial [0-9a-f]+, valid until /)
 
   using other = await openStream(join(cwd, 'run/sds.sock'), [name])
   assert.deepEqual(other.secrets, [])

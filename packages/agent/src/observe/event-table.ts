@@ -124,9 +124,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ reason, isServed }) => `${reason}${isServed ? ' What was read before stays in use.' : ''}`,
     { same: ['reason'] },
   ),
-  ending: files.warn(
-    ({ notAfter }) => `what is served ends at ${iso(notAfter)}, and nothing newer has come`,
-  ),
+  ending: files.warn(({ notAfter }) => `what is served ends at ${iso(notAfter)}, and nothing newer has come`),
 
   // Streams: who asks for which name, and gets what.
   asked: sds.debug(({ by }) => `asked for by ${by}`, { same: [] }),

@@ -212,8 +212,7 @@ export class FileSecret implements Disposable {
       isToken ? after(clock, afterMs, task) : clock.at(time, task)
     return wait(notAfter - last, notAfter - notBefore - last, () => {
       report({ kind: 'ending', notAfter })
-      if (withholdsExpired || isToken)
-        this.#dateTimer = wait(notAfter, last, () => this.#withdraw('expired'))
+      if (withholdsExpired || isToken) this.#dateTimer = wait(notAfter, last, () => this.#withdraw('expired'))
     })
   }
 

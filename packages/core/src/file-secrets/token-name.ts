@@ -9,7 +9,8 @@ const MAX_AUDIENCE = 512
 /** Reads a name as callers and rules write it, without a pod; a text is the reason why it is not one, after "it …". */
 export function parseTokenName(text: string): TokenName | string {
   const audience = text.slice(TOKEN_SCHEME.length)
-  if (audience === '' || audience.length > MAX_AUDIENCE) return `has an audience of 0 or over ${MAX_AUDIENCE} characters`
+  if (audience === '' || audience.length > MAX_AUDIENCE)
+    return `has an audience of 0 or over ${MAX_AUDIENCE} characters`
   if (!/^[\x21-\x7e]+$/.test(audience)) return 'has an audience with a space or a character outside of ASCII'
   return /[*~]/.test(audience) ? 'has an audience with * or ~' : { kind: 'pod-token', audience }
 }

@@ -19,9 +19,11 @@ import type { CallerFacts } from './caller-directory.ts'
 
 const NO_ROOM_FOR_FILES = {
   caller: 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files',
-  process: 'this caller has its share of the names of files, Secrets and tokens that this agent can watch: ask for fewer',
+  process:
+    'this caller has its share of the names of files, Secrets and tokens that this agent can watch: ask for fewer',
 } as const
-const NO_POD = 'a token is for the pod that asks, and this caller is not known as a pod: set identify on a shared socket'
+const NO_POD =
+  'a token is for the pod that asks, and this caller is not known as a pod: set identify on a shared socket'
 const KINDS = {
   'file-pair': 'these files',
   'file-roots': 'these files',
