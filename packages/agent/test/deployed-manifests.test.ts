@@ -116,7 +116,7 @@ for (const { file, how, skip, prepare, socketName = 'socket' } of TRIALS) {
   })
 }
 
-const ENVOYS = ['api.yaml', 'web.yaml', 'tenants.yaml', 'gateway.yaml']
+const ENVOYS = ['api.yaml', 'web.yaml', 'tenants.yaml', 'gateway.yaml', 'token.yaml']
 
 for (const file of ENVOYS)
   test(`deploy/envoy/${file} is what Envoy takes`, { skip: noEnvoy }, () => {

@@ -62,7 +62,7 @@ export class CallerTokens implements PodTokenSource, Disposable {
       clock,
       async ask(signal) {
         const pod = pods.get(uid)
-        if (!pod) throw new CAError('unavailable', 'The pod has ended, and its tokens with it.', { local: true })
+        if (!pod) throw new CAError('unavailable', 'Cannot get the token: its pod has ended.', { local: true })
         return await requestToken(connection, { pod, audience, expirationSeconds: LIFE_SECONDS }, clock, signal)
       },
     })

@@ -4,8 +4,11 @@ import { after, backoff, CAError, type Clock, type Credential } from '@livery/co
 /** How long a token is asked to live. The API server may give one that lives longer, which is renewed as early all the same. */
 export const LIFE_SECONDS = 3_600
 const RENEW_AT = 0.75
-/** A call may take as long, and so a token may be as old when it comes. */
+/** A call may take so long, and so a token may be as old when it comes; at most a part of a short life. */
 const MARGIN_MS = 10_000
+const MARGIN_SHARE = 0.1
+/** A token of no life leads to no more calls than this. */
+const LEAST_BETWEEN_MS = 3_000
 const RETRY = { minMs: 10_000, maxMs: 120_000 } as const
 /** The longest that the API server can have this agent wait. */
 const MAX_WAIT_MS = 600_000
@@ -53,14 +56,15 @@ export class HeldToken implements Disposable {
       this.#flight ??= this.#ask()
       await this.#flight
     }
-    if (!this.#held) throw new CAError('unavailable', 'The token has ended. It is asked for again.', { local: true })
+    if (!this.#held)
+      throw new CAError('unavailable', 'Cannot get the token: it has ended. It is asked for again.', { local: true })
     const { token, lifeMs, since } = this.#held
     const left = lifeMs - (this.#options.clock.now() - since)
     return { token, lifeMs: Math.min(Math.max(left, 0), lifeMs) }
   }
 
   [Symbol.dispose](): void {
-    this.#ending.abort(new CAError('unavailable', 'The pod is gone, and its token with it.', { local: true }))
+    this.#ending.abort(new CAError('unavailable', 'Cannot get the token: its pod has ended.', { local: true }))
     this.#next?.[Symbol.dispose]()
     this.#end?.[Symbol.dispose]()
     this.#followers.clear()
@@ -85,7 +89,7 @@ export class HeldToken implements Disposable {
 
   #hold(token: string, givenMs: number): void {
     const { clock } = this.#options
-    const lifeMs = Math.max(givenMs - MARGIN_MS, 0)
+    const lifeMs = givenMs - Math.min(MARGIN_MS, MARGIN_SHARE * givenMs)
     this.#held = { token, lifeMs, since: clock.now() }
     this.#isDue = false
     this.#failures = 0
@@ -93,7 +97,7 @@ export class HeldToken implements Disposable {
     this.#end = after(clock, lifeMs, () => {
       this.#held = undefined
     })
-    this.#wait(Math.max(RENEW_AT * givenMs, RETRY.minMs), () => {
+    this.#wait(Math.max(RENEW_AT * givenMs, LEAST_BETWEEN_MS), () => {
       this.#isDue = true
     })
   }
