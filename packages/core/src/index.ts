@@ -8,19 +8,6 @@ export type { RootListener, RootSource } from './contract/root-source.ts'
 export type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 export { type Store, StoreError } from './contract/store.ts'
 export { LATEST_CHANGE } from './decide/renewal-time.ts'
-export type { FileSecretEntry } from './file-secrets/file-secret.ts'
-export {
-  type FilePattern,
-  foldersOf,
-  formatFileName,
-  isFileName,
-  matchesFilePattern,
-  parseFileName,
-  parseFilePattern,
-} from './file-secrets/file-secret-name.ts'
-export { FILE_DEFAULTS, FileSecrets, type FileSecretsOptions } from './file-secrets/file-secrets.ts'
-export type { SecretObjects } from './file-secrets/object-place.ts'
-export type { FollowedToken, PodTokenSource } from './file-secrets/token-place.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
 export { type BundleEntry, SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'

@@ -2,7 +2,8 @@
  * Envoy's Secret Discovery Service (https://www.envoyproxy.io/docs/envoy/latest/configuration/security/secret) and the SPIFFE
  * Workload API over UNIX sockets.
  */
-import { Events, type FileSecretName, parseFileName, type ReadPeerCredentials } from '@livery/core'
+import { Events, type FileSecretName, type ReadPeerCredentials } from '@livery/core'
+import { parseFileName } from '@livery/core/file-secrets'
 import type { Clock } from '@livery/core/plugin'
 import type { CallerDirectory } from './access/caller-directory.ts'
 import { RefusalAnswers } from './access/refusal-answers.ts'

@@ -6,7 +6,6 @@ import {
   AllBundlesSecret,
   CertificateSecret,
   type FileSecretName,
-  type FileSecrets,
   plainKeyVault,
   SealedKey,
   type SecretItem,
@@ -14,6 +13,7 @@ import {
   TrustBundleSecret,
   type Watch,
 } from '@livery/core'
+import type { FileSecrets } from '@livery/core/file-secrets'
 import type { SpiffeId } from '@livery/core/plugin'
 import { FakeClock, TestCA, TestKeyGenerator } from '@livery/core/testing'
 import { ledgerName, type SecretSource } from '../src/protocol/secret-source.ts'

@@ -1,5 +1,6 @@
 /** The running agent, as the admin endpoint sees it. */
-import type { FileSecretEntry, IdentityEntry, RootAction, RootActionResult } from '@livery/core'
+import type { IdentityEntry, RootAction, RootActionResult } from '@livery/core'
+import type { FileSecretEntry } from '@livery/core/file-secrets'
 import type { KeyGenerator, SpiffeId } from '@livery/core/plugin'
 import type { SdsServer, WellKnownNames } from '@livery/sds-server'
 import type { AgentSource } from '../diagnosis/facts.ts'

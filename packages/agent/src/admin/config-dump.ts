@@ -1,13 +1,7 @@
 /** The answer of `/config_dump`: ztunnel's field names, so that its tools read it; certificates, never a key. */
 import { X509Certificate } from 'node:crypto'
-import type {
-  BundleEntry,
-  CertificateSecret,
-  FailureCode,
-  FileSecretEntry,
-  IdentityEntry,
-  ScheduleStatus,
-} from '@livery/core'
+import type { BundleEntry, CertificateSecret, FailureCode, IdentityEntry, ScheduleStatus } from '@livery/core'
+import type { FileSecretEntry } from '@livery/core/file-secrets'
 import { type Clock, type SpiffeId, splitCertificates, trustDomainOf } from '@livery/core/plugin'
 import { momentOf } from '../diagnosis/diagnosis.ts'
 import { type Moment, preflightWarning, troubleOf } from '../diagnosis/identity-verdict.ts'

@@ -1,7 +1,7 @@
 /** `livery diff`: the certificates and roots that an Envoy serves, against those that the running agent holds. */
 import { X509Certificate } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { isFileName } from '@livery/core'
+import { isFileName } from '@livery/core/file-secrets'
 import type { ConfigDump } from '../admin/config-dump.ts'
 import type { TrustStatus } from '../admin/routes.ts'
 import type { ConfigSources } from '../config/layers.ts'

@@ -1,5 +1,5 @@
 /** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
-import { isFileName } from '@livery/core'
+import { isFileName } from '@livery/core/file-secrets'
 import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core/plugin'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'

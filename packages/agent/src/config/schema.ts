@@ -1,6 +1,7 @@
 /** The keys of the configuration file, each with its meaning, its form and its default. */
 
-import { FILE_DEFAULTS, DEFAULT_OPTIONS as MANAGER } from '@livery/core'
+import { DEFAULT_OPTIONS as MANAGER } from '@livery/core'
+import { FILE_DEFAULTS } from '@livery/core/file-secrets'
 import { DEFAULT_RSA_KEYS, RSA_KEYS } from '@livery/native-keygen/defaults'
 import { DEFAULT_NAMES, DEFAULT_OPTIONS as SERVER } from '@livery/sds-server/defaults'
 import * as v from 'valibot'

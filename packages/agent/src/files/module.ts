@@ -7,7 +7,7 @@ import {
   type PodTokenSource,
   parseFilePattern,
   type SecretObjects,
-} from '@livery/core'
+} from '@livery/core/file-secrets'
 import type { CAClient } from '@livery/core/plugin'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'

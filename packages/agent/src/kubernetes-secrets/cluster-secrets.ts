@@ -1,6 +1,7 @@
 /** The Secrets of the configured namespaces: which of them may be named, and whether the API server lets them be watched. */
 import { ApiConnection, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
-import type { KubernetesObject, SecretObjects } from '@livery/core'
+import type { KubernetesObject } from '@livery/core'
+import type { SecretObjects } from '@livery/core/file-secrets'
 import type { Clock, PluginLog } from '@livery/core/plugin'
 import { FollowedSecret } from './followed-secret.ts'
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
-import type { FollowedToken } from '@livery/core'
+import type { FollowedToken } from '@livery/core/file-secrets'
 import { type PodFault, type PodInit, podResource } from '../../test/pod-api-server.ts'
 import { watchPods } from '../../test/watched-pods.ts'
 import { CallerTokens } from './caller-tokens.ts'

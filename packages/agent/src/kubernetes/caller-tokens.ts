@@ -1,6 +1,7 @@
 /** The tokens that callers get by `token://AUDIENCE`: each of its own pod, and forgotten with it. */
 import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
-import type { FollowedToken, PodTokenSource, TokenName } from '@livery/core'
+import type { TokenName } from '@livery/core'
+import type { FollowedToken, PodTokenSource } from '@livery/core/file-secrets'
 import { CAError, type Clock } from '@livery/core/plugin'
 import { HeldToken, LIFE_SECONDS } from './held-token.ts'
 import type { PodTable } from './pod.ts'

@@ -2,7 +2,8 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
-import { isFileName, parseFileName, parseFilePattern, spiffePatternProblem } from '@livery/core'
+import { spiffePatternProblem } from '@livery/core'
+import { isFileName, parseFileName, parseFilePattern } from '@livery/core/file-secrets'
 import {
   dnsNameProblem,
   isSpiffeId,

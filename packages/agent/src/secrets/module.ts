@@ -1,5 +1,6 @@
 /** The module `secrets`: the SecretManager, the record of what happens in it, and the identities that it holds. */
-import { type FileSecrets, type FileStore, type RootSource, SecretManager } from '@livery/core'
+import { type FileStore, type RootSource, SecretManager } from '@livery/core'
+import type { FileSecrets } from '@livery/core/file-secrets'
 import type { CAClient } from '@livery/core/plugin'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { describeCA, signsNow } from '../ca/create-ca-client.ts'

@@ -1,12 +1,6 @@
 /** The entries of `allow`: SPIFFE IDs and names of files, and patterns of both. */
-import {
-  type FilePattern,
-  isFileName,
-  parseFilePattern,
-  parseSpiffePattern,
-  type SpiffePattern,
-  spiffePatternProblem,
-} from '@livery/core'
+import { parseSpiffePattern, type SpiffePattern, spiffePatternProblem } from '@livery/core'
+import { type FilePattern, isFileName, parseFilePattern } from '@livery/core/file-secrets'
 import { isSpiffeId } from '@livery/core/plugin'
 import { SdsServerError } from '../socket/sds-server-error.ts'
 

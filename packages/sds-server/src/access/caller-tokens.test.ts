@@ -1,7 +1,7 @@
 /** Tokens on a socket that pods share: each caller gets the one of its own pod, where a rule names the audience. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { PodTokenSource } from '@livery/core'
+import type { PodTokenSource } from '@livery/core/file-secrets'
 import { startFileServer, textOf } from '../../test/file-server.ts'
 import { MemoryDirectory } from '../../test/memory-directory.ts'
 import { API, WEB } from '../../test/running-server.ts'

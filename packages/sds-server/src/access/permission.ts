@@ -1,13 +1,6 @@
 /** Which names one caller is allowed on a socket, and what each of them means to it. */
-import {
-  type FileSecretName,
-  formatFileName,
-  matchesFilePattern,
-  matchesSpiffePattern,
-  type SecretItem,
-  type SecretName,
-  type Watch,
-} from '@livery/core'
+import { type FileSecretName, matchesSpiffePattern, type SecretItem, type SecretName, type Watch } from '@livery/core'
+import { formatFileName, matchesFilePattern } from '@livery/core/file-secrets'
 import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { FileSecrets, plainKeyVault } from '@livery/core'
+import { plainKeyVault } from '@livery/core'
+import { FileSecrets } from '@livery/core/file-secrets'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, OTHER, WEB } from '../../test/running-server.ts'
 import { testBudget } from '../../test/test-budget.ts'

@@ -1,5 +1,6 @@
 /** Parses SDS resource names: the grammar that Envoy, Istio and SPIRE configurations use. */
-import { type FileSecretName, isFileName, parseFileName } from '@livery/core'
+import type { FileSecretName } from '@livery/core'
+import { isFileName, parseFileName } from '@livery/core/file-secrets'
 import { isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core/plugin'
 
 /** A parsed SDS resource name. */

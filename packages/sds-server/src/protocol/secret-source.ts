@@ -2,12 +2,12 @@
 import {
   ALL_BUNDLES,
   type FileSecretName,
-  formatFileName,
   type Receipts,
   type SecretItem,
   type SecretName,
   type Watch,
 } from '@livery/core'
+import { formatFileName } from '@livery/core/file-secrets'
 import type { SpiffeId } from '@livery/core/plugin'
 
 /** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */

@@ -1,12 +1,7 @@
 /** An Envoy on the stream state machines of the server, without a transport: it keeps what it accepted last, as Envoy does. */
 import { createPrivateKey, X509Certificate } from 'node:crypto'
-import {
-  type CertificateSecret,
-  isFileName,
-  type Receipts,
-  type SecretItem,
-  type TrustBundleSecret,
-} from '@livery/core'
+import type { CertificateSecret, Receipts, SecretItem, TrustBundleSecret } from '@livery/core'
+import { isFileName } from '@livery/core/file-secrets'
 import { privateKeyOf } from '@livery/core/testing'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import type { DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
