@@ -116,7 +116,7 @@ for (const { file, how, skip, prepare, socketName = 'socket' } of TRIALS) {
   })
 }
 
-for (const file of ['api.yaml', 'web.yaml', 'gateway.yaml'])
+for (const file of ['api.yaml', 'web.yaml', 'gateway.yaml', 'token.yaml'])
   test(`deploy/envoy/${file} is what Envoy takes`, { skip: noEnvoy }, () => {
     const path = join(repository, 'deploy/envoy', file)
     const { status, stderr } = spawnSync(ENVOY, ['--mode', 'validate', '-c', path], { encoding: 'utf8' })
@@ -148,6 +148,7 @@ test('every file in deploy is tried, or is skipped aloud', () => {
     'deploy/envoy/api.yaml',
     'deploy/envoy/web.yaml',
     'deploy/envoy/gateway.yaml',
+    'deploy/envoy/token.yaml',
   ]
   const named = [...here, ...[...Object.keys(ELSEWHERE), ...Object.keys(NOT_RUN)].map(file => `deploy/${file}`)]
   const files = globSync('deploy/**', { cwd: repository }).filter(path => statSync(join(repository, path)).isFile())

@@ -110,7 +110,7 @@ export type Tree = { [key: string]: Tree } & Tree[] & { path: string; port_value
 
 /** A file of deploy/envoy, with its ports and sockets moved out of the way of others. */
 export async function deployed(
-  name: 'api' | 'web' | 'gateway',
+  name: 'api' | 'web' | 'gateway' | 'token',
   moves: { readonly socket: string; readonly ports: ReadonlyMap<number, number>; readonly delta?: boolean },
 ): Promise<Tree> {
   let text = await readFile(join(root, 'deploy', 'envoy', `${name}.yaml`), 'utf8')

@@ -110,6 +110,8 @@ export class PodApiServer implements AsyncDisposable {
   fault: (call: PodCall) => PodFault | undefined = () => undefined
   /** The longest life of a token. */
   maxTokenSeconds = Number.POSITIVE_INFINITY
+  /** Signs the claims of a token. Default: it is a text that has no claims. */
+  signToken: ((claims: object) => string) | undefined
   /** Changes are in the next list, and in no event. */
   losesEvents = false
   /** Called with each event that goes out. */
@@ -269,9 +271,17 @@ export class PodApiServer implements AsyncDisposable {
       return refuse(response, 409, 'the UID in the bound object reference does not match')
     if (Object(pod).spec.serviceAccountName !== name) return refuse(response, 422, 'not the service account of the pod')
     const expirationSeconds = Math.min(wished, this.maxTokenSeconds)
-    // In the form of a JWT.
-    const token = `token-${this.#tokens.size + 1}.of-${namespace}-${name}.for-${audiences}`
     const username = `system:serviceaccount:${namespace}:${name}`
+    const claims = {
+      iss: 'https://kubernetes.default.svc',
+      sub: username,
+      aud: audiences,
+      exp: Math.floor(Date.now() / 1_000) + expirationSeconds,
+      jti: randomUUID(),
+      'kubernetes.io': { namespace, pod: { name: bound.name, uid: bound.uid }, serviceaccount: { name } },
+    }
+    // In the form of a JWT.
+    const token = this.signToken?.(claims) ?? `token-${this.#tokens.size + 1}.of-${namespace}-${name}.for-${audiences}`
     this.#tokens.set(token, { username, audiences, pod: keyOf(pod), uid: bound.uid })
     response.writeHead(201, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ kind: 'TokenRequest', spec: { ...spec, expirationSeconds }, status: { token } }))

@@ -26,7 +26,7 @@ interface SharedNode extends AsyncDisposable {
 }
 
 /** Starts the program in a pod of a node whose pods `api` lists. Dispose the processes of pods first. */
-export async function startNode(kubernetes: object = {}): Promise<SharedNode> {
+export async function startNode(kubernetes: object = {}, allow?: readonly string[]): Promise<SharedNode> {
   await using parts = new AsyncDisposableStack()
   const { path: cwd } = parts.use(new TemporaryFolder())
   await chmod(cwd, 0o755)
@@ -37,7 +37,7 @@ export async function startNode(kubernetes: object = {}): Promise<SharedNode> {
   const config = {
     ca: { plugin: 'embedded' },
     kubernetes: { nodeName: NODE, ...kubernetes },
-    sockets: [{ path: 'pods/socket', mode: '0666', identify: 'kubernetes' }],
+    sockets: [{ path: 'pods/socket', mode: '0666', identify: 'kubernetes', allow }],
     admin: { address: '127.0.0.1:0' },
   }
   await writeFile(join(cwd, 'livery.yaml'), JSON.stringify(config))
@@ -45,7 +45,7 @@ export async function startNode(kubernetes: object = {}): Promise<SharedNode> {
   const start = async () => {
     const launcher = [...inGroup(groupOf(randomUUID())), ...withAccount(cwd)]
     const process = agents.use(new LiveryProcess(['run'], { cwd, env: api.environment, launcher }))
-    assert.match(await process.line(/socket .*pods\/socket/), /to each pod its identity \(callers: pods\)/)
+    assert.match(await process.line(/socket .*pods\/socket/), /to each pod its identity.* \(callers: pods\)/)
     return process
   }
   let agent = await start()

@@ -25,7 +25,7 @@ export class MemoryDirectory implements CallerDirectory {
   }
 
   set(pid: number, identity: SpiffeId | undefined, ...selectors: readonly string[]): void {
-    this.#facts.set(`pod ${pid}`, { identity, selectors: new Set(selectors) })
+    this.#facts.set(`pod ${pid}`, { identity, selectors: new Set(selectors), pod: `uid-${pid}` })
     this.changes.emit(`pod ${pid}`)
   }
 

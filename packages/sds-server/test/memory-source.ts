@@ -66,7 +66,8 @@ export class MemorySource implements SecretSource {
   }
 
   current(name: SecretName): SecretItem | undefined {
-    if (name.kind === 'file-pair' || name.kind === 'file-roots') return this.files?.current(name)
+    if (name.kind === 'file-pair' || name.kind === 'file-roots' || name.kind === 'pod-token')
+      return this.files?.current(name)
     return name.kind === 'all-bundles' ? this.#allBundles() : this.#items.get(ledgerName(name))
   }
 
@@ -82,7 +83,8 @@ export class MemorySource implements SecretSource {
   }
 
   watch(name: SecretName, listener: Listener): Watch {
-    if (name.kind === 'file-pair' || name.kind === 'file-roots') return this.#watchFiles(name, listener)
+    if (name.kind === 'file-pair' || name.kind === 'file-roots' || name.kind === 'pod-token')
+      return this.#watchFiles(name, listener)
     const key = ledgerName(name)
     const listeners = this.#listeners.get(key) ?? new Set()
     this.#listeners.set(key, listeners)

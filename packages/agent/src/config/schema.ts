@@ -75,7 +75,7 @@ const files = section(
       default: WELL_KNOWN_FOLDERS,
     }),
     names: key(
-      'other names of secrets in files or in Kubernetes, such as `sds://gateway`',
+      'other names of secrets in files or in Kubernetes, or of tokens, such as `sds://gateway`',
       record(
         fileSecretName,
         input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),

@@ -1,5 +1,13 @@
 /** The module `files`: secrets that callers name by where others write them, and certificates in well-known folders. */
-import { FILE_DEFAULTS, FileSecrets, foldersOf, isFileName, parseFilePattern, type SecretObjects } from '@livery/core'
+import {
+  FILE_DEFAULTS,
+  FileSecrets,
+  type FileSecretsOptions,
+  foldersOf,
+  isFileName,
+  parseFilePattern,
+  type SecretObjects,
+} from '@livery/core'
 import type { CAClient } from '@livery/core/plugin'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
@@ -9,6 +17,7 @@ import { withWellKnownFiles } from './well-known-files.ts'
 interface Needs extends Basis {
   readonly ca: CAClient
   readonly objects?: SecretObjects | undefined
+  readonly pods?: { readonly callerTokens: FileSecretsOptions['tokens'] } | undefined
 }
 
 export const files = {
@@ -21,7 +30,7 @@ export const files = {
   },
 }
 
-function openFileSecrets({ config, clock, vault, scopes, events, objects }: Needs): FileSecrets {
+function openFileSecrets({ config, clock, vault, scopes, events, objects, pods }: Needs): FileSecrets {
   const { expired } = config.files
   return new FileSecrets({
     clock,
@@ -29,6 +38,7 @@ function openFileSecrets({ config, clock, vault, scopes, events, objects }: Need
     ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
     folders: allowedFolders(config),
     ...(objects && { objects }),
+    ...(pods?.callerTokens && { tokens: pods.callerTokens }),
     expired,
     onWatchError: err =>
       scopes

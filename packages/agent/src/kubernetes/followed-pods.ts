@@ -7,6 +7,7 @@ import type { PodsStatus } from '../diagnosis/facts.ts'
 import type { Basis } from '../life/basis.ts'
 import type { EventLog } from '../observe/event-log.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
+import { CallerTokens } from './caller-tokens.ts'
 import { identifyPods } from './identify-pods.ts'
 import { NodePods, podsOf } from './node-pods.ts'
 import type { PodChange } from './pod.ts'
@@ -22,6 +23,8 @@ const REMEDY = 'Remove the section kubernetes, or run it in a pod'
 export class FollowedPods implements AsyncDisposable {
   /** The tokens of the listed pods. */
   readonly tokens: WorkloadTokens
+  /** Those that the pods themselves ask for. */
+  readonly callerTokens: CallerTokens
   /** `undefined` where no socket identifies pods and this machine does not let the agent. */
   readonly callers: PodCallers | undefined
   readonly #clock: Clock
@@ -52,6 +55,7 @@ export class FollowedPods implements AsyncDisposable {
     const tokens = new PodTokens({ clock, log: pluginLog(scopes.of('kubernetes'), 'kubernetes') })
     this.tokens = tokens
     this.#stack.use(tokens.follow({ pods: this.#pods, connection }))
+    this.callerTokens = this.#stack.use(new CallerTokens({ clock, pods: this.#pods, connection }))
     events.subscribe(({ name, event }) => {
       if (event.kind === 'ca-error' && event.code === 'unauthenticated' && isSpiffeId(name)) tokens.refused(name)
     })

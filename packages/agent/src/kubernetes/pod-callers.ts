@@ -38,7 +38,7 @@ export class PodCallers implements CallerDirectory, Disposable {
     if (!pod) return undefined
     const present = this.#facts.get(pod)
     if (present) return present
-    const facts = { selectors: selectorsOf(pod), identity: pod.identity }
+    const facts = { selectors: selectorsOf(pod), identity: pod.identity, pod: pod.uid }
     this.#facts.set(pod, facts)
     return facts
   }

@@ -9,9 +9,9 @@ import {
   type SpiffeId,
   type WorkloadTokenRequest,
   type WorkloadTokens,
-  withDeadline,
 } from '@livery/core/plugin'
 import type { Pod, PodTable } from './pod.ts'
+import { requestToken } from './token-request.ts'
 
 export interface PodTokensOptions {
   readonly clock: Clock
@@ -31,11 +31,8 @@ interface TokensOfPod {
 
 /** Renewed at three quarters of its life, when somebody asks. */
 const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 4, intervalMs: 10_000 }
-/** How long a call of the API server may take. */
-const TIMEOUT_MS = 10_000
 /** A CA that refuses every token does not lead to more calls of the API server than this. */
 const LEAST_BETWEEN_MS = 10_000
-const MAX_TOKEN_LENGTH = 65_536
 
 /** Holds no more than the tokens of the pods that there are, and drops those of a pod that is gone. */
 export class PodTokens implements WorkloadTokens {
@@ -70,7 +67,9 @@ export class PodTokens implements WorkloadTokens {
     if (!pod) throw refusal(identity, NO_POD)
     const wish = { pod, audience, expirationSeconds }
     const { cache } = this.#tokensOf(pod)
-    return await cache.get(`${expirationSeconds} ${audience}`, signal, aborted => this.#fetch(source, wish, aborted))
+    return await cache.get(`${expirationSeconds} ${audience}`, signal, aborted =>
+      requestToken(source.connection, wish, this.#options.clock, aborted),
+    )
   }
 
   /** The CA refused the token of `identity`: the next caller gets another one, unless it is new. */
@@ -88,26 +87,6 @@ export class PodTokens implements WorkloadTokens {
     this.#held.set(uid, tokens)
     return tokens
   }
-
-  async #fetch(source: PodSource, wish: TokenWish, signal: AbortSignal): Promise<Credential> {
-    const { clock } = this.#options
-    const error = () =>
-      new CAError('timeout', `Cannot ${describe(wish)}: no answer within ${TIMEOUT_MS} ms. It is asked again.`)
-    try {
-      return await withDeadline({ clock, ms: TIMEOUT_MS, error, signal }, ending =>
-        request(source, wish, clock, ending),
-      )
-    } catch (failure) {
-      signal.throwIfAborted()
-      throw failure instanceof CAError ? ofAccount(failure) : failure
-    }
-  }
-}
-
-interface TokenWish {
-  readonly pod: Pod
-  readonly audience: string
-  readonly expirationSeconds: number
 }
 
 /** The same one for all identities of its service account, so that they share its tokens. */
@@ -124,56 +103,6 @@ function firstPod(pods: PodTable, matches: (pod: Pod) => boolean): Pod | undefin
   return undefined
 }
 
-function describe({ pod, audience }: TokenWish): string {
-  const { namespace, serviceAccount, name } = pod
-  return `get a token of the service account ${namespace}/${serviceAccount} for ${audience}, bound to the pod ${name}`
-}
-
-/** https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/ */
-async function request(
-  { connection }: PodSource,
-  wish: TokenWish,
-  clock: Clock,
-  signal: AbortSignal,
-): Promise<Credential> {
-  const { pod, audience, expirationSeconds } = wish
-  const { namespace, serviceAccount, name, uid } = pod
-  const call = { what: describe(wish), verb: 'create', resource: 'serviceaccounts/token' } as const
-  const askedAt = clock.now()
-  const { json } = await connection.request(
-    call,
-    { signal },
-    {
-      method: 'POST',
-      path: `/api/v1/namespaces/${encodeURIComponent(namespace)}/serviceaccounts/${encodeURIComponent(serviceAccount)}/token`,
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
-        apiVersion: 'authentication.k8s.io/v1',
-        kind: 'TokenRequest',
-        spec: {
-          audiences: [audience],
-          expirationSeconds,
-          boundObjectRef: { apiVersion: 'v1', kind: 'Pod', name, uid },
-        },
-      }),
-    },
-  )
-  return credentialOf(json, wish, askedAt)
-}
-
-/** The lifetime is counted on this machine's clock, which may differ from that of the API server. */
-function credentialOf(json: Readonly<Record<string, unknown>>, wish: TokenWish, askedAt: number): Credential {
-  const { token } = Object(json['status'])
-  const { expirationSeconds } = Object(json['spec'])
-  const isToken = typeof token === 'string' && token.length <= MAX_TOKEN_LENGTH && /^[\x21-\x7e]+$/.test(token)
-  if (isToken && typeof expirationSeconds === 'number' && expirationSeconds > 0)
-    return { token, expiresAt: askedAt + expirationSeconds * 1_000 }
-  throw new CAError(
-    'bad-response',
-    `Cannot ${describe(wish)}: the answer has no token, or no lifetime of it. Check that this is an API server.`,
-  )
-}
-
 const NOT_KNOWN =
   'the API server has not listed the pods of this node yet. It is asked again; an identity that the configuration names can have a tokenFile.'
 const NO_POD =
@@ -181,18 +110,4 @@ const NO_POD =
 
 function refusal(identity: SpiffeId, why: string): CAError {
   return new CAError('unauthenticated', `Cannot get a token for ${identity}: ${why}`, { local: true })
-}
-
-/**
- * It says nothing of the CA. A pod or service account that is not there may come back under the same name; a busy API
- * server asks this identity to wait, and no other one.
- */
-function ofAccount(failure: CAError): CAError {
-  const { code, message, retryAfterMs, cause } = failure
-  return new CAError(code === 'rate-limited' ? 'unavailable' : code, message, {
-    local: true,
-    cause,
-    ...((code === 'unavailable' || code === 'rate-limited') && { retryable: true }),
-    ...(retryAfterMs !== undefined && { retryAfterMs }),
-  })
 }

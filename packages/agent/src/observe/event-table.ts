@@ -118,15 +118,13 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     { same: ['source', 'reason'] },
   ),
 
-  // Secrets in files.
-  'read-from-files': files.info(event => `read from its files: ${describeFiles(event)}`),
+  // Secrets that others write.
+  'read-from-files': files.info(event => `read: ${describeFiles(event)}`),
   'files-unusable': files.warn(
     ({ reason, isServed }) => `${reason}${isServed ? ' What was read before stays in use.' : ''}`,
     { same: ['reason'] },
   ),
-  ending: files.warn(
-    ({ notAfter }) => `the certificate in the files ends at ${iso(notAfter)}, and no newer one was written`,
-  ),
+  ending: files.warn(({ notAfter }) => `what is served ends at ${iso(notAfter)}, and nothing newer has come`),
 
   // Streams: who asks for which name, and gets what.
   asked: sds.debug(({ by }) => `asked for by ${by}`, { same: [] }),

@@ -149,7 +149,7 @@ function checkFilePattern(input: string): string | Fault {
   if (typeof pattern !== 'string') return input
   return new Fault(
     pattern,
-    'Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem, file-root:/a/ca.pem or kubernetes://edge/*',
+    'Write such as file-cert:/etc/certs/*, file-cert:/a/cert.pem~/a/key.pem, file-root:/a/ca.pem, kubernetes://edge/* or token://AUDIENCE',
   )
 }
 
@@ -161,7 +161,7 @@ export const fileSecretName: Schema<string> = text(
     if (typeof name !== 'string') return input
     return new Fault(
       name,
-      'Write such as file-cert:/a/cert.pem~/a/key.pem, file-root:/a/ca.pem or kubernetes://NAMESPACE/NAME',
+      'Write such as file-cert:/a/cert.pem~/a/key.pem, file-root:/a/ca.pem, kubernetes://NAMESPACE/NAME or token://AUDIENCE',
     )
   },
   'Quote it',
@@ -176,7 +176,7 @@ function checkSpiffePattern(input: string): string | Fault {
   )
 }
 
-/** Names of secrets that others write and callers are allowed: `file-cert:/etc/certs/*`, `kubernetes://edge/*`. */
+/** Names of secrets that others write and callers are allowed: `file-cert:/etc/certs/*`, `kubernetes://edge/*`, `token://api.example`. */
 export const filePattern: Schema<string> = text('name or pattern of files', checkFilePattern, 'Quote it')
 
 /** A name that a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */

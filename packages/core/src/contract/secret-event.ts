@@ -64,14 +64,14 @@ export type SecretEvent =
   | {
       readonly kind: 'read-from-files'
       readonly version: string
-      /** Absent for roots. */
+      /** Absent for roots and tokens. */
       readonly serialNumber?: string
       readonly notAfter?: number
       /** Certificates that cannot be parsed, and were left out. */
       readonly skipped?: number
     }
   | { readonly kind: 'files-unusable'; readonly reason: string; readonly isServed: boolean }
-  /** The last fifth of the life of a certificate in files has begun, and no newer one was written. */
+  /** The last fifth of the life of a certificate that others write, or of a token, has begun, and no newer one has come. */
   | { readonly kind: 'ending'; readonly notAfter: number }
   | { readonly kind: 'withdrawn'; readonly reason: 'expired' | 'forgotten' | 'idle' | 'evicted' | 'deleted' }
 

@@ -1,6 +1,6 @@
-/** Names of secrets that others write, as Istio has them: `file-cert:CHAIN~KEY`, `file-root:FILE`, `kubernetes://…`; and patterns of such names. */
+/** Names of secrets that others write, as Istio has them: `file-cert:CHAIN~KEY`, `file-root:FILE`, `kubernetes://…`; `token://…`; and patterns of such names. */
 import { dirname } from 'node:path'
-import type { FileSecretName } from '../secrets/watch.ts'
+import type { FileSecretName, TokenName } from '../secrets/watch.ts'
 import {
   formatKubernetesName,
   KUBERNETES_SCHEME,
@@ -9,6 +9,7 @@ import {
   parseKubernetesName,
   parseKubernetesPattern,
 } from './kubernetes-name.ts'
+import { formatTokenName, parseTokenName, TOKEN_SCHEME } from './token-name.ts'
 
 const PAIR = 'file-cert:'
 const ROOTS = 'file-root:'
@@ -17,7 +18,7 @@ const SEPARATOR = '~'
 export const SYSTEM_ROOTS = 'system'
 
 /** Which names a caller is allowed. */
-export type FilePattern = PathsPattern | KubernetesPattern
+export type FilePattern = PathsPattern | KubernetesPattern | TokenName
 
 /** Both files of a pair have to match. */
 interface PathsPattern {
@@ -35,7 +36,7 @@ interface PathPattern {
 
 /** Whether `text` is meant as the name of a secret that others write, right or wrong. */
 export function isFileName(text: string): boolean {
-  return text.startsWith(PAIR) || text.startsWith(ROOTS) || text.startsWith(KUBERNETES_SCHEME)
+  return [PAIR, ROOTS, KUBERNETES_SCHEME, TOKEN_SCHEME].some(start => text.startsWith(start))
 }
 
 /**
@@ -44,6 +45,7 @@ export function isFileName(text: string): boolean {
  */
 export function parseFileName(text: string, namespace?: string): FileSecretName | string {
   if (text.startsWith(KUBERNETES_SCHEME)) return parseKubernetesName(text, namespace)
+  if (text.startsWith(TOKEN_SCHEME)) return parseTokenName(text)
   if (text.startsWith(ROOTS)) {
     const file = text.slice(ROOTS.length)
     return (file === SYSTEM_ROOTS ? undefined : pathProblem(file)) ?? { kind: 'file-roots', file }
@@ -55,7 +57,8 @@ export function parseFileName(text: string, namespace?: string): FileSecretName 
 
 export function formatFileName(name: FileSecretName): string {
   if (name.kind === 'file-pair') return `${PAIR}${name.chain}${SEPARATOR}${name.key}`
-  return name.kind === 'file-roots' ? `${ROOTS}${name.file}` : formatKubernetesName(name)
+  if (name.kind === 'file-roots') return `${ROOTS}${name.file}`
+  return name.kind === 'pod-token' ? formatTokenName(name) : formatKubernetesName(name)
 }
 
 /** The paths of a name, without that of the system's roots. */
@@ -69,8 +72,9 @@ export function pathsOf(name: FileSecretName): readonly string[] {
  * As {@link parseFileName}.
  */
 export function parseFilePattern(text: string): FilePattern | string {
-  if (!isFileName(text)) return 'starts with none of "file-cert:", "file-root:", "kubernetes://"'
+  if (!isFileName(text)) return 'starts with none of "file-cert:", "file-root:", "kubernetes://", "token://"'
   if (text.startsWith(KUBERNETES_SCHEME)) return parseKubernetesPattern(text)
+  if (text.startsWith(TOKEN_SCHEME)) return parseTokenName(text)
   const isPair = text.startsWith(PAIR)
   const paths = text.slice(isPair ? PAIR.length : ROOTS.length).split(SEPARATOR)
   const [chain = '', key = chain] = paths
@@ -86,13 +90,14 @@ export function parseFilePattern(text: string): FilePattern | string {
 export function matchesFilePattern(pattern: FilePattern, name: FileSecretName): boolean {
   if (name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots')
     return pattern.kind === 'kubernetes' && matchesKubernetesPattern(pattern, name)
+  if (name.kind === 'pod-token') return pattern.kind === name.kind && pattern.audience === name.audience
   if (name.kind === 'file-roots') return pattern.kind === name.kind && matchesPath(pattern.chain, name.file)
   return pattern.kind === name.kind && matchesPath(pattern.chain, name.chain) && matchesPath(pattern.key, name.key)
 }
 
 /** The folders in which the files of a pattern are. */
 export function foldersOf(pattern: FilePattern): readonly string[] {
-  if (pattern.kind === 'kubernetes') return []
+  if (pattern.kind === 'kubernetes' || pattern.kind === 'pod-token') return []
   return [pattern.chain, pattern.key].map(({ path, below }) => (below === 'nothing' ? dirname(path) : path))
 }
 

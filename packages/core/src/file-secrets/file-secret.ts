@@ -15,7 +15,7 @@ const QUIET_MS = 100
 /** The rest of a certificate's life in which a missing successor is reported. */
 const LAST_FIFTH = 0.2
 
-/** A version of the secret, as the files had it. */
+/** A version of the secret, as its place had it. */
 export interface LoadedSecret {
   readonly item: SecretItem
   /** Milliseconds since the epoch; absent for roots. */
@@ -199,16 +199,20 @@ export class FileSecret implements Disposable {
       ...(skipped > 0 && { skipped }),
     })
     this.#dateTimer?.[Symbol.dispose]()
-    this.#dateTimer = life && this.#warnBeforeEnd(life)
+    this.#dateTimer = life && this.#warnBeforeEnd(life, item.kind === 'token')
     this.#notify()
     wipe(replaced)
   }
 
-  #warnBeforeEnd({ notBefore, notAfter }: NonNullable<LoadedSecret['life']>): Disposable {
+  /** A certificate ends by its date. The end of a token is known by its lifetime alone, which a clock that is set does not change. */
+  #warnBeforeEnd({ notBefore, notAfter }: NonNullable<LoadedSecret['life']>, isToken: boolean): Disposable {
     const { clock, report, withholdsExpired } = this.#parts
-    return clock.at(notAfter - LAST_FIFTH * (notAfter - notBefore), () => {
+    const last = LAST_FIFTH * (notAfter - notBefore)
+    const wait = (time: number, afterMs: number, task: () => void) =>
+      isToken ? after(clock, afterMs, task) : clock.at(time, task)
+    return wait(notAfter - last, notAfter - notBefore - last, () => {
       report({ kind: 'ending', notAfter })
-      if (withholdsExpired) this.#dateTimer = clock.at(notAfter, () => this.#withdraw('expired'))
+      if (withholdsExpired || isToken) this.#dateTimer = wait(notAfter, last, () => this.#withdraw('expired'))
     })
   }
 
@@ -255,7 +259,7 @@ export class FileSecret implements Disposable {
 }
 
 function wipe(secret: LoadedSecret | undefined): void {
-  if (secret?.item.kind === 'certificate') secret.item.wipe()
+  if (secret?.item.kind === 'certificate' || secret?.item.kind === 'token') secret.item.wipe()
 }
 
 /** Whether one of the files is the same one as before with another content, as their stamps have it. */

@@ -1,4 +1,4 @@
-/** The secrets that others write, in files and in Kubernetes: each is read once, however many streams have it. */
+/** The secrets that others write, in files and in Kubernetes, and tokens: each is read once, however many streams have it. */
 import type { KeyVault } from '../contract/key-vault.ts'
 import { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
@@ -7,7 +7,7 @@ import { stampsOf } from '../files/file-stamp.ts'
 import { WatchedFiles } from '../files/watched-files.ts'
 import { CertificateSecret, type SecretItem, TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { Listener } from '../secrets/subscribers.ts'
-import type { FileSecretName } from '../secrets/watch.ts'
+import type { FileSecretName, TokenName } from '../secrets/watch.ts'
 import type { Clock } from '../time/clock.ts'
 import { Semaphore } from '../time/semaphore.ts'
 import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
@@ -18,6 +18,7 @@ import { type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './key-pair.ts'
 import type { KubernetesName } from './kubernetes-name.ts'
 import { type LoadParts, objectPlace, type SecretObjects } from './object-place.ts'
 import { readRootsFile, SYSTEM_ROOT_FILES, systemRootsFile } from './roots-file.ts'
+import { type PodTokenSource, tokenPlace } from './token-place.ts'
 
 /** How many files, and how many objects, are read at once. */
 const READS_AT_ONCE = 16
@@ -27,6 +28,7 @@ const MAX_NAMES = 4_000
 /** How long files that are not whole count as being written, milliseconds. */
 const FILES_WAIT_MS = 10_000
 const NO_OBJECTS = 'is in Kubernetes, and this agent reads no Secrets there: set kubernetesSecrets.namespaces'
+const NO_TOKENS = 'is a token of a pod, and this agent knows no pods: set kubernetes'
 
 /** The defaults of the options, for who shows them. */
 export const FILE_DEFAULTS = { expired: 'withhold', pollMs: 60_000 } as const
@@ -40,6 +42,8 @@ export interface FileSecretsOptions {
   readonly folders: readonly string[]
   /** The Secrets of Kubernetes that may be named. Default: none. */
   readonly objects?: SecretObjects
+  /** The tokens of pods. Default: none. */
+  readonly tokens?: PodTokenSource
   /** The rule for a certificate that has ended: `withhold` (default) withdraws it, `serve` serves it with a warning. */
   readonly expired?: 'serve' | 'withhold'
   /** How often files are looked at, whatever the watches report, milliseconds. Default: 60,000. */
@@ -86,14 +90,16 @@ export class FileSecrets implements Disposable {
 
   /** Why a name is none that is served here, whatever is written; after "it …". */
   refusal(name: FileSecretName): string | undefined {
-    if (!isObject(name) || this.holds(formatFileName(name))) return undefined
-    return this.#options.objects ? this.#options.objects.refusal(name) : NO_OBJECTS
+    const { objects, tokens } = this.#options
+    if (!isOfCluster(name) || this.holds(formatFileName(name))) return undefined
+    if (name.kind === 'pod-token') return tokens ? tokens.refusal(name) : NO_TOKENS
+    return objects ? objects.refusal(name) : NO_OBJECTS
   }
 
   /** Why the secret cannot be read at this moment, as far as is known, or a look at its paths shows. */
   problem(name: FileSecretName): string | undefined {
     if (this.current(name)) return undefined
-    if (isObject(name)) return this.#secrets.get(formatFileName(name))?.entry('').fault
+    if (isOfCluster(name)) return this.#secrets.get(formatFileName(name))?.entry('').fault
     for (const path of pathsOf(name)) {
       const problem = this.#folders.problem(path)
       if (problem !== undefined) return problem
@@ -131,7 +137,7 @@ export class FileSecrets implements Disposable {
     const secret = new FileSecret({
       place: this.#placeOf(text, name),
       clock,
-      reads: isObject(name) ? this.#objectReads : this.#reads,
+      reads: isOfCluster(name) ? this.#objectReads : this.#reads,
       withholdsExpired: expired === 'withhold',
       report: event => report(text, event),
     })
@@ -140,8 +146,12 @@ export class FileSecrets implements Disposable {
   }
 
   #placeOf(text: string, name: FileSecretName): SecretPlace {
-    const { objects } = this.#options
-    if (isObject(name)) {
+    const { objects, tokens } = this.#options
+    if (name.kind === 'pod-token') {
+      if (!tokens) throw new TypeError(`Cannot watch ${text}: it ${NO_TOKENS}`)
+      return tokenPlace(name, tokens, this.#options)
+    }
+    if (isOfCluster(name)) {
       if (!objects) throw new TypeError(`Cannot watch ${text}: it ${NO_OBJECTS}`)
       return objectPlace(name, objects, (parts, read) => this.#load(text, parts, read))
     }
@@ -190,6 +200,7 @@ export class FileSecrets implements Disposable {
   }
 }
 
-function isObject(name: FileSecretName): name is KubernetesName {
-  return name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots'
+/** Whether the API server has it. */
+function isOfCluster(name: FileSecretName): name is KubernetesName | TokenName {
+  return name.kind !== 'file-pair' && name.kind !== 'file-roots'
 }

@@ -29,7 +29,7 @@ export interface FollowedObject extends Disposable {
 
 /** The parts of a secret in the names that messages have for them, and how they are read. */
 export type LoadParts = (
-  parts: Exclude<FileSecretName, KubernetesObject>,
+  parts: Extract<FileSecretName, { readonly kind: 'file-pair' | 'file-roots' }>,
   read: (label: string) => Promise<Buffer>,
 ) => Promise<LoadedSecret>
 

@@ -1,9 +1,9 @@
-/** A secret as SDS hands it out: a key with its certificate chain, a set of roots, or those of all trust domains. */
+/** A secret as SDS hands it out: a key with its certificate chain, a set of roots, those of all trust domains, or a token. */
 import { inspect } from 'node:util'
 import type { SealedKey } from '../contract/key-vault.ts'
 
 /** One version of a secret. Two items with the same `version` carry the same certificates. */
-export type SecretItem = CertificateSecret | TrustBundleSecret | AllBundlesSecret
+export type SecretItem = CertificateSecret | TrustBundleSecret | AllBundlesSecret | TokenSecret
 
 /** A certificate, mostly an X509-SVID, with its private key. Prints, serialises and clones without the key. */
 export class CertificateSecret {
@@ -125,6 +125,41 @@ export class TrustBundleSecret {
   /** Whether the root with this fingerprint is in it. */
   has(fingerprint: string): boolean {
     return this.#fingerprints?.has(fingerprint) ?? false
+  }
+}
+
+/** A token of a caller. Prints, serialises and clones without the token. */
+export class TokenSecret {
+  readonly kind = 'token'
+  /** The name that it is listed under, with its pod. */
+  readonly name: string
+  /** SHA-256 (hex) of the token, which is signed and so cannot be guessed. */
+  readonly version: string
+  readonly #token: SealedKey
+
+  /** `token` is taken over. */
+  constructor(fields: { readonly name: string; readonly version: string; readonly token: SealedKey }) {
+    this.name = fields.name
+    this.version = fields.version
+    this.#token = fields.token
+  }
+
+  /** As {@link CertificateSecret.privateKey}. */
+  get token(): SealedKey {
+    return this.#token
+  }
+
+  /** As {@link CertificateSecret.wipe}. */
+  wipe(): void {
+    this.#token.wipe()
+  }
+
+  toJSON(): string {
+    return '[secret]'
+  }
+
+  [inspect.custom](): string {
+    return `TokenSecret(${this.name}) [secret]`
   }
 }
 

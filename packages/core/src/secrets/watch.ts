@@ -12,7 +12,7 @@ export type SecretName =
   | { readonly kind: 'all-bundles'; readonly identity?: SpiffeId }
   | FileSecretName
 
-/** A secret that others write, to files or to a Secret of Kubernetes. The paths are absolute. */
+/** A secret that others write, to files or to a Secret of Kubernetes, or a token that they sign. The paths are absolute. */
 export type FileSecretName =
   | { readonly kind: 'file-pair'; readonly chain: string; readonly key: string }
   /** `file`: or `system`, the roots of the operating system. */
@@ -20,10 +20,19 @@ export type FileSecretName =
   | ({ readonly kind: 'kubernetes-pair' } & KubernetesObject)
   /** The roots of `name-cacert`, or where there is no such Secret, of `name`. */
   | ({ readonly kind: 'kubernetes-roots' } & KubernetesObject)
+  | TokenName
 
 export interface KubernetesObject {
   readonly namespace: string
   readonly name: string
+}
+
+/** A token for one audience. */
+export interface TokenName {
+  readonly kind: 'pod-token'
+  readonly audience: string
+  /** The UID of the pod whose own token it is; absent as callers write the name, since each means its own. */
+  readonly pod?: string
 }
 
 /** Disposing it ends the calls of its listener. */

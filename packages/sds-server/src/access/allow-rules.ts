@@ -46,7 +46,7 @@ function parseFiles(text: string): FilePattern {
   throw refusal(
     text,
     pattern,
-    '"file-cert:/etc/certs/*", "file-cert:CHAIN~KEY" or "file-root:FILE" with absolute paths, or "kubernetes://NAMESPACE/*"',
+    '"file-cert:/etc/certs/*", "file-cert:CHAIN~KEY" or "file-root:FILE" with absolute paths, "kubernetes://NAMESPACE/*", or "token://AUDIENCE"',
   )
 }
 

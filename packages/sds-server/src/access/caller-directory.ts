@@ -8,6 +8,8 @@ export interface CallerFacts {
   readonly selectors: ReadonlySet<string>
   /** The caller's own identity, which `default` means on a shared socket; `undefined` if none was chosen for it. */
   readonly identity: SpiffeId | undefined
+  /** The UID of its pod, whose own tokens it may have where `allow` names them. Default: it has none. */
+  readonly pod?: string
 }
 
 /** A subject, or for people what was found instead of one, and what to do. */

@@ -18,8 +18,18 @@ import type { AllowRules } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
 
 const NO_ROOM_FOR_FILES = {
-  caller: 'too many names of files for this caller: see limits.perCaller.files',
-  process: 'this caller has its share of the names of files that this agent can watch: ask for fewer',
+  caller: 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files',
+  process:
+    'this caller has its share of the names of files, Secrets and tokens that this agent can watch: ask for fewer',
+} as const
+const NO_POD =
+  'a token is for the pod that asks, and this caller is not known as a pod: set identify on a shared socket'
+const KINDS = {
+  'file-pair': 'these files',
+  'file-roots': 'these files',
+  'kubernetes-pair': 'this Secret',
+  'kubernetes-roots': 'this Secret',
+  'pod-token': 'this token',
 } as const
 
 /** The common part of all permissions on one socket. */
@@ -100,16 +110,20 @@ export class Permission implements SecretView {
   /** The roots of the system are known to everybody on it. */
   #allowsFiles(name: FileSecretName): boolean {
     if (name.kind === 'file-roots' && name.file === 'system') return true
+    if (name.kind === 'pod-token' && name.pod !== undefined && name.pod !== this.#caller?.pod) return false
     return this.#layers.every(({ files }) => files.some(pattern => matchesFilePattern(pattern, name)))
   }
 
-  #files(secret: FileSecretName, budget: HoldBudget): Resolution {
+  #files(asked: FileSecretName, budget: HoldBudget): Resolution {
     const { files } = this.#context.source
-    if (!files) return { kind: 'refused', reason: 'this agent serves no secrets from files' }
-    if (!this.#allowsFiles(secret)) {
-      const what = secret.kind.startsWith('file-') ? 'these files' : 'this Secret'
+    if (!files) return { kind: 'refused', reason: 'this agent serves no secrets that others write' }
+    if (!this.#allowsFiles(asked)) {
+      const what = KINDS[asked.kind]
       return { kind: 'refused', reason: `this caller is not allowed ${what}: see allow and callers of this socket` }
     }
+    const pod = this.#caller?.pod
+    if (asked.kind === 'pod-token' && pod === undefined) return { kind: 'refused', reason: NO_POD }
+    const secret = asked.kind === 'pod-token' && pod !== undefined ? { ...asked, pod } : asked
     const refusal = files.refusal(secret)
     if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
     const name = formatFileName(secret)

@@ -263,7 +263,10 @@ test('a caller that names as many files as it can leaves room for the names of a
   assert.equal(await ask(2, 500), 500)
   assert.equal(await ask(3, 1_000), 750)
   const [refused = ''] = namesOfCaller(3, 1_000).slice(750)
-  assert.match(JSON.stringify(server.reports.get(refused)), /this caller has its share of the names of files/)
+  assert.match(
+    JSON.stringify(server.reports.get(refused)),
+    /this caller has its share of the names of files, Secrets and tokens/,
+  )
 })
 
 function certificateOf(response: Parameters<typeof secretsOf>[0], name: string) {

@@ -77,8 +77,8 @@ export class MessageComposer {
 
 /** The roots of the agent's trust domain in an item, whose arrival at its clients core waits for; or those of another one. */
 function ownBundleOf(item: SecretItem): TrustBundleSecret | undefined {
-  if (item.kind === 'certificate') return undefined
-  return item.kind === 'bundle' ? item : item.own
+  if (item.kind === 'bundle') return item
+  return item.kind === 'all-bundles' ? item.own : undefined
 }
 
 function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {

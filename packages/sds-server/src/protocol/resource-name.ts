@@ -14,7 +14,7 @@ type ResourceName =
   | { readonly kind: 'identity'; readonly identity: SpiffeId }
   /** `spiffe://<trust domain>` */
   | { readonly kind: 'bundle'; readonly trustDomain: string }
-  /** `file-cert:<chain>~<key>`, `file-root:<file>`, `file-root:system`, `kubernetes://[<namespace>/]<name>[-cacert]` */
+  /** `file-cert:<chain>~<key>`, `file-root:<file>`, `file-root:system`, `kubernetes://[<namespace>/]<name>[-cacert]`, `token://<audience>` */
   | { readonly kind: 'files'; readonly secret: FileSecretName }
   /** Anything else, with the reason. */
   | { readonly kind: 'unknown'; readonly reason: string }
@@ -55,6 +55,6 @@ export function parseResourceName(text: string, names: ResourceNames): ResourceN
   if (secret) return { kind: 'files', secret }
   return {
     kind: 'unknown',
-    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE", "kubernetes://NAMESPACE/NAME"`,
+    reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE", "kubernetes://NAMESPACE/NAME", "token://AUDIENCE"`,
   }
 }

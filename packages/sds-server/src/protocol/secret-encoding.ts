@@ -102,13 +102,19 @@ function encodeWithoutKey(
   encode: (secret: NamedSecret, key: Buffer) => Uint8Array,
 ): EncodedResource {
   const { item } = secret
-  if (item.kind !== 'certificate') return { bytes: encode(secret, NO_KEY), key: undefined, keyOffset: 0 }
-  const placeholder = Buffer.alloc(item.privateKey.byteLength, PLACEHOLDER)
+  const sealed = keyOf(item)
+  if (!sealed) return { bytes: encode(secret, NO_KEY), key: undefined, keyOffset: 0 }
+  const placeholder = Buffer.alloc(sealed.byteLength, PLACEHOLDER)
   const bytes = encode(secret, placeholder)
   const keyOffset = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).indexOf(placeholder)
   if (keyOffset === -1) throw new Error(`Cannot encode ${secret.name}: there is no place for its key`)
   bytes.fill(0, keyOffset, keyOffset + placeholder.length)
-  return { bytes, key: item.privateKey, keyOffset }
+  return { bytes, key: sealed, keyOffset }
+}
+
+function keyOf(item: SecretItem): SealedKey | undefined {
+  if (item.kind === 'certificate') return item.privateKey
+  return item.kind === 'token' ? item.token : undefined
 }
 
 const NO_KEY = Buffer.alloc(0)
@@ -214,6 +220,7 @@ function validationContext(item: TrustBundleSecret | AllBundlesSecret): Certific
 }
 
 function secretType(item: SecretItem, key: Buffer): Secret['type'] {
+  if (item.kind === 'token') return { $case: 'genericSecret', value: { secret: { inlineBytes: key } } }
   if (item.kind !== 'certificate') return { $case: 'validationContext', value: validationContext(item) }
   const certificateChain = { inlineBytes: item.certificateChain }
   return { $case: 'tlsCertificate', value: { certificateChain, privateKey: { inlineBytes: key } } }

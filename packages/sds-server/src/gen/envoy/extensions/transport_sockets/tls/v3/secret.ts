@@ -10,7 +10,7 @@ export const protobufPackage = "envoy.extensions.transport_sockets.tls.v3";
 
 export const protobufFileName = "envoy/extensions/transport_sockets/tls/v3/secret.proto";
 
-/** The kinds of secret that Livery serves: a certificate with its key, and a set of roots or, for Envoy's SPIFFE validator, several. */
+/** The kinds of secret that Livery serves: a certificate with its key, a set of roots or, for Envoy's SPIFFE validator, several, and a token. */
 
 export interface TlsCertificate {
   certificateChain: DataSource | undefined;
@@ -23,12 +23,17 @@ export interface CertificateValidationContext {
   customValidatorConfig: TypedExtensionConfig | undefined;
 }
 
+export interface GenericSecret {
+  secret: DataSource | undefined;
+}
+
 export interface Secret {
   name: string;
-  type: { $case: "tlsCertificate"; value: TlsCertificate } | {
-    $case: "validationContext";
-    value: CertificateValidationContext;
-  } | undefined;
+  type:
+    | { $case: "tlsCertificate"; value: TlsCertificate }
+    | { $case: "validationContext"; value: CertificateValidationContext }
+    | { $case: "genericSecret"; value: GenericSecret }
+    | undefined;
 }
 
 function createBaseTlsCertificate(): TlsCertificate {
@@ -156,6 +161,52 @@ export const CertificateValidationContext: MessageFns<CertificateValidationConte
   },
 };
 
+function createBaseGenericSecret(): GenericSecret {
+  return { secret: undefined };
+}
+
+export const GenericSecret: MessageFns<GenericSecret> = {
+  encode(message: GenericSecret, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.secret !== undefined) {
+      DataSource.encode(message.secret, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GenericSecret {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGenericSecret();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.secret = DataSource.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+};
+
 function createBaseSecret(): Secret {
   return { name: "", type: undefined };
 }
@@ -171,6 +222,9 @@ export const Secret: MessageFns<Secret> = {
         break;
       case "validationContext":
         CertificateValidationContext.encode(message.type.value, writer.uint32(34).fork()).join();
+        break;
+      case "genericSecret":
+        GenericSecret.encode(message.type.value, writer.uint32(42).fork()).join();
         break;
     }
     return writer;
@@ -214,6 +268,14 @@ export const Secret: MessageFns<Secret> = {
               $case: "validationContext",
               value: CertificateValidationContext.decode(reader, reader.uint32()),
             };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.type = { $case: "genericSecret", value: GenericSecret.decode(reader, reader.uint32()) };
             continue;
           }
         }

@@ -1,0 +1,120 @@
+/** One token of one pod: asked for when it is read, renewed while somebody follows it, dropped at its end. */
+import { after, backoff, CAError, type Clock, type Credential } from '@livery/core/plugin'
+
+/** How long a token is asked to live. The API server may give one that lives longer, which is renewed as early all the same. */
+export const LIFE_SECONDS = 3_600
+const RENEW_AT = 0.75
+/** A call may take so long, and so a token may be as old when it comes; at most a part of a short life. */
+const MARGIN_MS = 10_000
+const MARGIN_SHARE = 0.1
+/** A token of no life leads to no more calls than this. */
+const LEAST_BETWEEN_MS = 3_000
+const RETRY = { minMs: 10_000, maxMs: 120_000 } as const
+/** The longest that the API server can have this agent wait. */
+const MAX_WAIT_MS = 600_000
+
+interface HeldTokenOptions {
+  readonly clock: Clock
+  ask(signal: AbortSignal): Promise<Credential>
+}
+
+/** Counts lifetimes, not dates: the clock of this machine may be set, and differs from that of the API server. */
+export class HeldToken implements Disposable {
+  readonly #options: HeldTokenOptions
+  readonly #ending = new AbortController()
+  readonly #followers = new Set<() => void>()
+  #held: { readonly token: string; readonly lifeMs: number; readonly since: number } | undefined
+  #isDue = false
+  #failures = 0
+  /** Until the next try. */
+  #failure: CAError | undefined
+  #flight: Promise<void> | undefined
+  /** For the renewal or the next try, and for the end of the token. */
+  #next: Disposable | undefined
+  #end: Disposable | undefined
+
+  constructor(options: HeldTokenOptions) {
+    this.#options = options
+  }
+
+  get isFollowed(): boolean {
+    return this.#followers.size > 0
+  }
+
+  /** Calls `onChange` when a read is worth it, until the result is disposed. */
+  follow(onChange: () => void): Disposable {
+    const own = () => onChange()
+    this.#followers.add(own)
+    return { [Symbol.dispose]: () => void this.#followers.delete(own) }
+  }
+
+  /** A failed renewal rejects once; whoever reads then, until the next try, gets the old one. */
+  async read(): Promise<{ readonly token: string; readonly lifeMs: number }> {
+    const isUsable = this.#held && (!this.#isDue || this.#failure)
+    if (!isUsable) {
+      if (this.#failure) throw this.#failure
+      this.#flight ??= this.#ask()
+      await this.#flight
+    }
+    if (!this.#held)
+      throw new CAError('unavailable', 'Cannot get the token: it has ended. It is asked for again.', { local: true })
+    const { token, lifeMs, since } = this.#held
+    const left = lifeMs - (this.#options.clock.now() - since)
+    return { token, lifeMs: Math.min(Math.max(left, 0), lifeMs) }
+  }
+
+  [Symbol.dispose](): void {
+    this.#ending.abort(new CAError('unavailable', 'Cannot get the token: its pod has ended.', { local: true }))
+    this.#next?.[Symbol.dispose]()
+    this.#end?.[Symbol.dispose]()
+    this.#followers.clear()
+    this.#held = undefined
+  }
+
+  async #ask(): Promise<void> {
+    const { clock, ask } = this.#options
+    const { signal } = this.#ending
+    try {
+      const askedAt = clock.now()
+      const { token, expiresAt = askedAt } = await ask(signal)
+      signal.throwIfAborted()
+      this.#hold(token, Math.min(expiresAt - askedAt, LIFE_SECONDS * 1_000))
+    } catch (error) {
+      if (!signal.aborted && error instanceof CAError) this.#onFailure(error)
+      throw error
+    } finally {
+      this.#flight = undefined
+    }
+  }
+
+  #hold(token: string, givenMs: number): void {
+    const { clock } = this.#options
+    const lifeMs = givenMs - Math.min(MARGIN_MS, MARGIN_SHARE * givenMs)
+    this.#held = { token, lifeMs, since: clock.now() }
+    this.#isDue = false
+    this.#failures = 0
+    this.#end?.[Symbol.dispose]()
+    this.#end = after(clock, lifeMs, () => {
+      this.#held = undefined
+    })
+    this.#wait(Math.max(RENEW_AT * givenMs, LEAST_BETWEEN_MS), () => {
+      this.#isDue = true
+    })
+  }
+
+  #onFailure(failure: CAError): void {
+    this.#failure = failure
+    const wishedMs = Math.min(failure.retryAfterMs ?? 0, MAX_WAIT_MS)
+    this.#wait(Math.max(backoff(++this.#failures, RETRY, Math.random()), wishedMs), () => {
+      this.#failure = undefined
+    })
+  }
+
+  #wait(ms: number, then: () => void): void {
+    this.#next?.[Symbol.dispose]()
+    this.#next = after(this.#options.clock, ms, () => {
+      then()
+      for (const call of [...this.#followers]) call()
+    })
+  }
+}

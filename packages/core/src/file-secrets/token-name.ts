@@ -1,0 +1,20 @@
+/** Names of tokens, `token://AUDIENCE`: each caller's own, so that the name in ledgers has the pod behind it. */
+import type { TokenName } from '../secrets/watch.ts'
+
+export const TOKEN_SCHEME = 'token://'
+/** Before the UID of the pod. No audience contains it. */
+const SEPARATOR = '~'
+const MAX_AUDIENCE = 512
+
+/** Reads a name as callers and rules write it, without a pod; a text is the reason why it is not one, after "it …". */
+export function parseTokenName(text: string): TokenName | string {
+  const audience = text.slice(TOKEN_SCHEME.length)
+  if (audience === '' || audience.length > MAX_AUDIENCE)
+    return `has an audience of 0 or over ${MAX_AUDIENCE} characters`
+  if (!/^[\x21-\x7e]+$/.test(audience)) return 'has an audience with a space or a character outside of ASCII'
+  return /[*~]/.test(audience) ? 'has an audience with * or ~' : { kind: 'pod-token', audience }
+}
+
+export function formatTokenName({ audience, pod }: TokenName): string {
+  return `${TOKEN_SCHEME}${audience}${pod === undefined ? '' : `${SEPARATOR}${pod}`}`
+}
