@@ -24,8 +24,7 @@ async function setUp(t: TestContext) {
     server.fault = ({ verb }) => (verb === 'token' ? fault : undefined)
   }
   let calls = 0
-  const follow = (pod = 'uid-a', audience = 'api') =>
-    tokens.follow({ kind: 'pod-token', audience, pod }, () => calls++)
+  const follow = (pod = 'uid-a', audience = 'api') => tokens.follow({ kind: 'pod-token', audience, pod }, () => calls++)
   return { ...watched, resources, tokens, asked, fail, follow, calls: () => calls }
 }
 
