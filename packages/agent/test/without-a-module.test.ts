@@ -24,7 +24,7 @@ class AgentWithout implements Disposable {
     this.folder = mkdtempSync(join(CACHE, 'without-'))
     this.program = join(this.folder, 'bin/livery.js')
     const gone = join(AGENT, 'src', directory)
-    const filter = (path: string) => !path.startsWith(gone) && !path.endsWith('.test.ts')
+    const filter = (path: string) => path !== gone && !path.endsWith('.test.ts')
     for (const part of ['src', 'bin', 'package.json'])
       cpSync(join(AGENT, part), join(this.folder, part), { recursive: true, filter })
     symlinkSync(join(AGENT, 'node_modules'), join(this.folder, 'node_modules'))

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { inspect } from 'node:util'
-import type { FollowedToken } from '@livery/core/file-secrets'
 import { type PodFault, type PodInit, podResource } from '../../test/pod-api-server.ts'
 import { watchPods } from '../../test/watched-pods.ts'
 import { CallerTokens } from './caller-tokens.ts'
@@ -25,8 +24,7 @@ async function setUp(t: TestContext) {
     server.fault = ({ verb }) => (verb === 'token' ? fault : undefined)
   }
   let calls = 0
-  const follow = (pod = 'uid-a', audience = 'api'): FollowedToken =>
-    tokens.follow({ kind: 'pod-token', audience, pod }, () => calls++)
+  const follow = (pod = 'uid-a', audience = 'api') => tokens.follow({ kind: 'pod-token', audience, pod }, () => calls++)
   return { ...watched, resources, tokens, asked, fail, follow, calls: () => calls }
 }
 

@@ -1,11 +1,15 @@
 /** The tokens that callers get by `token://AUDIENCE`: each of its own pod, and forgotten with it. */
 import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
-import type { TokenName } from '@livery/core'
-import type { FollowedToken, PodTokenSource } from '@livery/core/file-secrets'
+import type { FileSecretName } from '@livery/core'
+import type { FileSecretsOptions } from '@livery/core/file-secrets'
 import { CAError, type Clock } from '@livery/core/plugin'
 import { HeldToken, LIFE_SECONDS } from './held-token.ts'
 import type { PodTable } from './pod.ts'
 import { requestToken } from './token-request.ts'
+
+type PodTokenSource = NonNullable<FileSecretsOptions['tokens']>
+type TokenName = Extract<FileSecretName, { readonly kind: 'pod-token' }>
+type FollowedToken = ReturnType<PodTokenSource['follow']>
 
 /** Each is a call of the API server now and then. */
 const MAX_OF_POD = 16

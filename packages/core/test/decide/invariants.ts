@@ -54,8 +54,11 @@ function checkPlan(world: World, identity: Identity, current: ReadonlyMap<Identi
   switch (work.kind) {
     case 'waiting':
       claim(Number.isFinite(work.due), () => `${id} waits until ${work.due}`)
+      // After a jump of the clock, those that fail are planned again once the CA was asked for its roots.
       claim(
-        isAlone(identity) || work.due <= Math.max(world.putOff.get(identity) ?? work.due, world.now + WOKEN_WITHIN_MS),
+        isAlone(identity) ||
+          state.ca.awaitsRoots !== undefined ||
+          work.due <= Math.max(world.putOff.get(identity) ?? work.due, world.now + WOKEN_WITHIN_MS),
         () => `${id} was put off, and is asked for later`,
       )
       break

@@ -1,7 +1,7 @@
 /** Tokens on a socket that pods share: each caller gets the one of its own pod, where a rule names the audience. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { PodTokenSource } from '@livery/core/file-secrets'
+import type { FileSecretsOptions } from '@livery/core/file-secrets'
 import { startFileServer, textOf } from '../../test/file-server.ts'
 import { MemoryDirectory } from '../../test/memory-directory.ts'
 import { API, WEB } from '../../test/running-server.ts'
@@ -16,7 +16,7 @@ async function start(t: TestContext, socket: Partial<SocketConfig> = {}) {
   directory.set(2, API, 'sa:api')
   const looks: (() => void)[] = []
   let round = 1
-  const tokens: PodTokenSource = {
+  const tokens: FileSecretsOptions['tokens'] = {
     refusal: ({ pod }) => (pod === 'uid-3' ? 'is of a static pod' : undefined),
     follow(name, look) {
       looks.push(look)
