@@ -47,7 +47,7 @@ export interface SocketStatus {
 
 /** Health checks have separate room, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
-/** How soon an identity that found no room in the budget of its caller is asked for again. */
+/** How soon a name that found no room in the budget of its caller is asked for again. */
 const REVIEW_MS = 1_000
 /** How long a connection has to close after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
@@ -98,7 +98,7 @@ export class SdsSocket {
       events: context.events,
       admit: connection => this.#guard.watch(this.#sessions.open(connection.socket), connection),
       onEmpty: () => this.#onEmpty(),
-      onIdentityRefused: () => this.#reviewLater(),
+      onNoRoom: () => this.#reviewLater(),
     })
     this.#calls = new SocketCalls({
       clock: context.clock,
@@ -175,7 +175,7 @@ export class SdsSocket {
     this.#calls.review()
   }
 
-  /** For identities on demand that found no room: a SotW peer asks only once. */
+  /** For names that found no room: a SotW peer asks only once. */
   #reviewLater(): void {
     const { clock } = this.#context
     this.#review ??= after(clock, REVIEW_MS, () => {

@@ -66,8 +66,7 @@ export class MemorySource implements SecretSource {
   }
 
   current(name: SecretName): SecretItem | undefined {
-    if (name.kind === 'file-pair' || name.kind === 'file-roots' || name.kind === 'pod-token')
-      return this.files?.current(name)
+    if (isOfOthers(name)) return this.files?.current(name)
     return name.kind === 'all-bundles' ? this.#allBundles() : this.#items.get(ledgerName(name))
   }
 
@@ -83,8 +82,7 @@ export class MemorySource implements SecretSource {
   }
 
   watch(name: SecretName, listener: Listener): Watch {
-    if (name.kind === 'file-pair' || name.kind === 'file-roots' || name.kind === 'pod-token')
-      return this.#watchFiles(name, listener)
+    if (isOfOthers(name)) return this.#watchFiles(name, listener)
     const key = ledgerName(name)
     const listeners = this.#listeners.get(key) ?? new Set()
     this.#listeners.set(key, listeners)
@@ -186,6 +184,10 @@ export class MemorySource implements SecretSource {
     })
     this.set(`spiffe://${trustDomain}`, item)
   }
+}
+
+function isOfOthers(name: SecretName): name is FileSecretName {
+  return name.kind !== 'identity' && name.kind !== 'bundle' && name.kind !== 'all-bundles'
 }
 
 function isIdentityKey(key: string): key is SpiffeId {

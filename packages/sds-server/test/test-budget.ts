@@ -24,7 +24,7 @@ export function testBudget(
     socket,
     accounts,
     clock: new FakeClock(),
-    onIdentityRefused: () => {},
+    onNoRoom: () => {},
     onSlowed: () => {},
     onIdle: () => {},
   })

@@ -32,11 +32,13 @@ export class ClusterSecrets implements SecretObjects, AsyncDisposable {
     this.#connection = new ApiConnection({ login, clock, credentials: undefined })
   }
 
+  get room(): number {
+    return MAX_WATCHED - this.#followed.size
+  }
+
   refusal({ namespace }: KubernetesObject): string | undefined {
-    if (!this.#options.namespaces.includes(namespace))
-      return `is in the namespace ${namespace}, which kubernetesSecrets.namespaces does not name`
-    if (this.#followed.size < MAX_WATCHED) return undefined
-    return `would be one more than ${MAX_WATCHED}, as many Secrets as this agent watches`
+    if (this.#options.namespaces.includes(namespace)) return undefined
+    return `is in the namespace ${namespace}, which kubernetesSecrets.namespaces does not name`
   }
 
   follow(object: KubernetesObject, onChange: () => void): FollowedSecret {

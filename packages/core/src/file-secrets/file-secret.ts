@@ -30,6 +30,8 @@ export interface SecretPlace {
   readonly label: string
   /** How long a secret that is not whole counts as being written, milliseconds. */
   readonly waitMs: number
+  /** How long a secret stays without a subscriber, milliseconds. */
+  readonly keepMs: number
   /** Calls `look` when the secret may have changed; never inside this call. */
   watch(look: (reason: LookReason) => void): Disposable
   /** What can be seen of its versions without reading it: of each file its device, inode, and more. */
@@ -75,6 +77,8 @@ export class FileSecret implements Disposable {
   #pauseMs = FIRST_PAUSE_MS
   #retry: Disposable | undefined
   #dateTimer: Disposable | undefined
+  /** The end of a secret that has no subscriber. */
+  #end: Disposable | undefined
   #isReading = false
   #isStale = false
   #isDisposed = false
@@ -99,13 +103,20 @@ export class FileSecret implements Disposable {
     }
   }
 
-  /** Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. */
+  /**
+   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. `onLast` is called
+   * when the last subscriber has gone and no other one came for `keepMs` of the place.
+   */
   subscribe(listener: Listener, onLast: () => void): Disposable {
     const own: Listener = item => listener(item)
     this.#listeners.add(own)
+    this.#end?.[Symbol.dispose]()
     return {
       [Symbol.dispose]: () => {
-        if (this.#listeners.delete(own) && this.#listeners.size === 0) onLast()
+        if (!this.#listeners.delete(own) || this.#listeners.size > 0 || this.#isDisposed) return
+        const { clock, place } = this.#parts
+        if (place.keepMs === 0) onLast()
+        else this.#end = after(clock, place.keepMs, onLast)
       },
     }
   }
@@ -115,6 +126,7 @@ export class FileSecret implements Disposable {
     this.#watch[Symbol.dispose]()
     this.#retry?.[Symbol.dispose]()
     this.#dateTimer?.[Symbol.dispose]()
+    this.#end?.[Symbol.dispose]()
     wipe(this.#served)
     this.#served = undefined
   }

@@ -16,7 +16,7 @@ import { FileSecret, type FileSecretEntry, type LoadedSecret, type SecretPlace }
 import { formatFileName, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'
 import { type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './key-pair.ts'
 import type { KubernetesName } from './kubernetes-name.ts'
-import { type LoadParts, objectPlace, type SecretObjects } from './object-place.ts'
+import { type LoadParts, objectPlace, objectsOf, type SecretObjects } from './object-place.ts'
 import { readRootsFile, SYSTEM_ROOT_FILES, systemRootsFile } from './roots-file.ts'
 import { type PodTokenSource, tokenPlace } from './token-place.ts'
 
@@ -56,7 +56,7 @@ export interface FileSecretsOptions {
   readonly report: (name: string, event: SecretEvent) => void
 }
 
-/** Watches a name while somebody is subscribed to it. */
+/** Watches a name while somebody is subscribed to it, and a Secret of Kubernetes for a while longer. */
 export class FileSecrets implements Disposable {
   readonly #options: FileSecretsOptions & Required<Pick<FileSecretsOptions, 'expired' | 'pollMs'>>
   #folders: AllowedFolders
@@ -78,12 +78,15 @@ export class FileSecrets implements Disposable {
     this.#folders = new AllowedFolders(folders)
   }
 
-  /** How many more names can be watched, for all callers together. */
-  get room(): number {
-    return MAX_NAMES - this.#secrets.size
+  /** How many more names of the kind of `name` can be watched, for all callers together. */
+  room(name: FileSecretName): number {
+    const { objects } = this.#options
+    const room = MAX_NAMES - this.#secrets.size
+    if (!isOfSecret(name) || !objects) return room
+    return Math.min(room, Math.floor(objects.room / objectsOf(name).length))
   }
 
-  /** Whether somebody is subscribed to the name, as `formatFileName` has it. */
+  /** Whether the name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean {
     return this.#secrets.has(name)
   }
@@ -151,7 +154,7 @@ export class FileSecrets implements Disposable {
       if (!tokens) throw new TypeError(`Cannot watch ${text}: it ${NO_TOKENS}`)
       return tokenPlace(name, tokens, this.#options)
     }
-    if (isOfCluster(name)) {
+    if (isOfSecret(name)) {
       if (!objects) throw new TypeError(`Cannot watch ${text}: it ${NO_OBJECTS}`)
       return objectPlace(name, objects, (parts, read) => this.#load(text, parts, read))
     }
@@ -163,6 +166,7 @@ export class FileSecrets implements Disposable {
     return {
       label: files.join(', '),
       waitMs: FILES_WAIT_MS,
+      keepMs: 0,
       watch: look => this.#watched.add(files, look),
       stamp: () => stampsOf(files),
       load: () => this.#load(text, parts, read),
@@ -200,7 +204,11 @@ export class FileSecrets implements Disposable {
   }
 }
 
+function isOfSecret(name: FileSecretName): name is KubernetesName {
+  return name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots'
+}
+
 /** Whether the API server has it. */
 function isOfCluster(name: FileSecretName): name is KubernetesName | TokenName {
-  return name.kind !== 'file-pair' && name.kind !== 'file-roots'
+  return name.kind === 'pod-token' || isOfSecret(name)
 }

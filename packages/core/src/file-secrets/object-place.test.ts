@@ -19,9 +19,11 @@ type Fields = Readonly<Record<string, string>>
 
 /** Secrets of the namespace edge, in memory. */
 class Secrets implements SecretObjects {
+  readonly room = 256
   readonly objects = new Map<string, Fields>()
   readonly handedOut: Buffer[] = []
   fault: CAError | undefined
+  follows = 0
   readonly #followers = new Map<string, Set<() => void>>()
 
   refusal({ namespace }: KubernetesObject): string | undefined {
@@ -29,12 +31,17 @@ class Secrets implements SecretObjects {
   }
 
   follow({ name }: KubernetesObject, onChange: () => void): FollowedObject {
+    this.follows++
     const followers = this.#followers.get(name) ?? new Set()
     this.#followers.set(name, followers.add(onChange))
     return {
       read: async fields => this.#read(name, fields),
       [Symbol.dispose]: () => followers.delete(onChange),
     }
+  }
+
+  get followers(): number {
+    return [...this.#followers.values()].reduce((sum, { size }) => sum + size, 0)
   }
 
   put(name: string, fields: Fields | undefined): void {
@@ -79,7 +86,7 @@ async function setUp(t: TestContext) {
     const subscription = files.subscribe(name, item => items.push(item))
     t.after(() => subscription[Symbol.dispose]())
   }
-  return { objects, events, items, files, until, served, watch, issuer: await PairIssuer.create(clock) }
+  return { clock, objects, events, items, files, until, served, watch, issuer: await PairIssuer.create(clock) }
 }
 
 test("Istio's own fields go before those of a TLS Secret, an empty one does not count, and nothing of them stays in memory", async t => {
@@ -181,4 +188,18 @@ test('a name of another namespace, and any without Secrets to read, are refused'
     report: name => assert.fail(name),
   })
   assert.match(none.refusal(WEB) ?? '', /this agent reads no Secrets there: set kubernetesSecrets\.namespaces/)
+})
+
+test('a Secret that is asked for again and again is followed once, and no longer than half a minute after', async t => {
+  const { clock, objects, files, until, served, issuer } = await setUp(t)
+  const { chain, key } = await issuer.issue(ID)
+  objects.put('web', { cert: chain.join(''), key })
+  for (let time = 0; time < 50; time++) {
+    using _again = files.subscribe(WEB, () => {})
+    await clock.advance(20_000)
+  }
+  await until(1)
+  assert.deepEqual([objects.follows, served()], [1, chain.join('')])
+  await clock.advance(30_000)
+  assert.deepEqual([files.entries(), objects.followers], [[], 0])
 })

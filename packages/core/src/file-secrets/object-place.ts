@@ -12,6 +12,8 @@ const ROOTS = ['cacert', 'ca.crt'] as const
 
 /** The Secrets that a process may read. */
 export interface SecretObjects {
+  /** How many more can be followed. */
+  readonly room: number
   /** Why this one is not followed, after "it …"; `undefined` if it may be. */
   refusal(object: KubernetesObject): string | undefined
   /**
@@ -20,6 +22,9 @@ export interface SecretObjects {
    */
   follow(object: KubernetesObject, onChange: () => void): FollowedObject
 }
+
+/** How long a Secret is followed without a stream that has it: who asks again and again costs the API server no more calls. */
+const KEEP_MS = 30_000
 
 /** Disposing it ends the calls. */
 export interface FollowedObject extends Disposable {
@@ -33,16 +38,22 @@ export type LoadParts = (
   read: (label: string) => Promise<Buffer>,
 ) => Promise<LoadedSecret>
 
+/** The Secrets in which a name is looked for, first to last. */
+export function objectsOf({ kind, name }: KubernetesName): readonly string[] {
+  return kind === 'kubernetes-pair' ? [name] : [`${name}${ROOTS_SUFFIX}`, name]
+}
+
 export function objectPlace(asked: KubernetesName, objects: SecretObjects, loadParts: LoadParts): SecretPlace {
-  const { kind, namespace, name } = asked
+  const { kind, namespace } = asked
   const isPair = kind === 'kubernetes-pair'
-  const names = isPair ? [name] : [`${name}${ROOTS_SUFFIX}`, name]
+  const names = objectsOf(asked)
   const label = `the Secret ${namespace}/${names.join(' or ')}`
   let followed: readonly FollowedObject[] = []
   return {
     label,
     // One write replaces a Secret as a whole.
     waitMs: 0,
+    keepMs: KEEP_MS,
     stamp: () => '',
     watch(look) {
       followed = names.map(each => objects.follow({ namespace, name: each }, () => look('event')))

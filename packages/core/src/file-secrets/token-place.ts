@@ -33,6 +33,7 @@ export function tokenPlace(
   return {
     label: text,
     waitMs: 0,
+    keepMs: 0,
     stamp: () => '',
     watch(look) {
       followed = tokens.follow(name, () => look('event'))

@@ -35,7 +35,7 @@ interface ConnectionGateOptions {
   nextId(): number
   readonly events: Events<SdsEvent>
   /** Called when an identity on demand found no room in the budget of its caller. */
-  onIdentityRefused(): void
+  onNoRoom(): void
   /** Serves a connection that was let in. */
   admit(connection: AdmittedConnection): void
   /** Called when the last connection closed. */
@@ -251,7 +251,7 @@ export class ConnectionGate {
   }
 
   #budgetOf(caller: PeerCredentials | undefined, subject: string | undefined): CallerBudget {
-    const { path, limits, room, accounts, clock, onIdentityRefused, events } = this.#options
+    const { path, limits, room, accounts, clock, onNoRoom, events } = this.#options
     const account = accounts.of(callerKey(caller, subject, path))
     const present = this.#budgets.get(account)
     if (present) return present
@@ -260,7 +260,7 @@ export class ConnectionGate {
       socket: room,
       accounts,
       clock,
-      onIdentityRefused,
+      onNoRoom,
       onSlowed: streams => events.emit({ kind: 'caller-slowed', socket: path, caller: account.key, streams }),
       onIdle: () => void this.#budgets.delete(account),
     })

@@ -6,15 +6,10 @@ import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
+import type { FileRoom, HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
 import type { AllowRules } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
 
-const NO_ROOM_FOR_FILES = {
-  caller: 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files',
-  process:
-    'this caller has its share of the names of files, Secrets and tokens that this agent can watch: ask for fewer',
-} as const
 const NO_POD =
   'a token is for the pod that asks, and this caller is not known as a pod: set identify on a shared socket'
 const KINDS = {
@@ -24,6 +19,8 @@ const KINDS = {
   'kubernetes-roots': 'this Secret',
   'pod-token': 'this token',
 } as const
+
+const SECRETS: ReadonlySet<FileSecretName['kind']> = new Set(['kubernetes-pair', 'kubernetes-roots'])
 
 const NO_IDENTITY = {
   'too-many': {
@@ -43,6 +40,13 @@ export interface GrantContext {
   readonly source: SecretSource
   readonly names: ResourceNames
   readonly onDemand: boolean
+}
+
+function noRoom(bound: 'caller' | 'process', kind: FileRoom['kind']): string {
+  if (bound === 'caller')
+    return 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files'
+  const what = kind === 'secrets' ? 'the Secrets' : 'the names of files and tokens'
+  return `this caller has its share of ${what} that this agent can watch: it waits until others are let go of; ask for fewer`
 }
 
 /** The names that one caller is allowed. */
@@ -133,8 +137,9 @@ export class Permission implements SecretView {
     const refusal = files.refusal(secret)
     if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
     const name = formatFileName(secret)
-    const taken = budget.takeFiles(name, files)
-    if (taken !== 'granted') return { kind: 'refused', reason: NO_ROOM_FOR_FILES[taken] }
+    const kind = SECRETS.has(asked.kind) ? 'secrets' : 'files'
+    const taken = budget.takeFiles(name, { kind, room: files.room(secret), holds: each => files.holds(each) })
+    if (taken !== 'granted') return { kind: 'refused', reason: noRoom(taken, kind) }
     const problem = files.problem(secret)
     return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
   }

@@ -54,8 +54,8 @@ export class CallerAccount implements CallerTotals {
   readonly reads = new CallerReads()
   /** Identities issued on its demand; some can be forgotten by now. */
   readonly identities = new Set<SpiffeId>()
-  /** Names of files watched on its demand; some can be watched no longer by now. */
-  readonly files = new Set<string>()
+  /** Names of files and tokens, and of Secrets, that are watched on its demand; some can be watched no longer by now. */
+  readonly watched = { files: new Set<string>(), secrets: new Set<string>() }
   /** Until then its new connections are closed; each time for longer, up to a minute. */
   heldUntil = 0
   holdMs = 0

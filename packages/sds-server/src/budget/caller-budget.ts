@@ -59,8 +59,8 @@ interface CallerBudgetOptions {
   readonly socket: SocketRoom
   readonly accounts: CallerAccounts
   readonly clock: Clock
-  /** Called when an identity found no room. */
-  readonly onIdentityRefused: () => void
+  /** Called when an identity, or a secret that others write, found no room. */
+  readonly onNoRoom: () => void
   /** See `Pace`. */
   readonly onSlowed: (streams: number) => void
   /** Called when nothing of this socket is held any more. */
@@ -93,7 +93,7 @@ export class CallerBudget {
 
   readonly #clock: Clock
   readonly #onIdle: () => void
-  readonly #onIdentityRefused: () => void
+  readonly #onNoRoom: () => void
 
   constructor(account: CallerAccount, options: CallerBudgetOptions) {
     this.account = account
@@ -105,7 +105,7 @@ export class CallerBudget {
     const perSecond = options.limits.requestsPerSecond
     this.pace = { clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond }, onSlowed }
     this.#onIdle = options.onIdle
-    this.#onIdentityRefused = options.onIdentityRefused
+    this.#onNoRoom = options.onNoRoom
   }
 
   /** The requests of the caller, over all sockets. */
@@ -217,22 +217,30 @@ export class CallerBudget {
     const burst = limits.identitiesPerMinute
     const isFull = identities.size >= limits.identities
     if (isFull || !account.newIdentities.take(this.#clock.now(), { perSecond: burst / 60, burst })) {
-      this.#onIdentityRefused()
+      this.#onNoRoom()
       return isFull ? 'too-many' : 'too-fast'
     }
     identities.add(identity)
     return 'granted'
   }
 
-  /** Counts a name of files that is watched. Of the room of the process a caller gets as much as it leaves free (`SharedLimit`). */
+  /**
+   * Counts a name of a secret that others write. A caller gets as much of the process's room as it leaves free (`SharedLimit`). A
+   * name that finds no room is asked for again when its socket reviews its names.
+   */
   takeFiles(name: string, source: FileRoom): 'granted' | 'caller' | 'process' {
-    const { files } = this.account
-    if (files.has(name)) return 'granted'
-    const most = Math.min(this.limits.files, source.room)
-    if (files.size >= most) for (const each of files) if (!source.holds(each)) files.delete(each)
-    if (files.size >= this.limits.files) return 'caller'
-    if (files.size >= source.room && !source.holds(name)) return 'process'
-    files.add(name)
+    const { files, secrets } = this.account.watched
+    const own = this.account.watched[source.kind]
+    const isHeld = source.holds(name)
+    if (isHeld && own.has(name)) return 'granted'
+    if (files.size + secrets.size >= this.limits.files || own.size >= source.room)
+      for (const names of [files, secrets]) for (const each of names) if (!source.holds(each)) names.delete(each)
+    const isFull = files.size + secrets.size >= this.limits.files
+    if (isFull || (own.size >= source.room && !isHeld)) {
+      this.#onNoRoom()
+      return isFull ? 'caller' : 'process'
+    }
+    own.add(name)
     return 'granted'
   }
 

@@ -265,7 +265,7 @@ test('a caller that names as many files as it can leaves room for the names of a
   const [refused = ''] = namesOfCaller(3, 1_000).slice(750)
   assert.match(
     JSON.stringify(server.reports.get(refused)),
-    /this caller has its share of the names of files, Secrets and tokens/,
+    /this caller has its share of the names of files and tokens/,
   )
 })
 

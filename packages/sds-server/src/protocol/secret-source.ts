@@ -31,8 +31,8 @@ export interface SecretSource {
 
 /** The secrets that others write: a name is watched while somebody has it. */
 interface FileSource {
-  /** How many more names can be watched, for all callers together. */
-  readonly room: number
+  /** How many more names of the kind of `name` can be watched, for all callers together. */
+  room(name: FileSecretName): number
   /** Whether a name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean
   /** Why a name is none that is served, whatever is written; after "it …". */

@@ -82,12 +82,14 @@ export interface NameBudget {
 export interface HoldBudget {
   /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
-  /** Whether the files of one more name may be watched; else which bound has no room. */
-  takeFiles(name: string, files: FileRoom): 'granted' | 'caller' | 'process'
+  /** Whether one more name of a secret that others write may be watched; else which bound has no room. */
+  takeFiles(name: string, room: FileRoom): 'granted' | 'caller' | 'process'
 }
 
-/** The names of files that are watched, for all callers together. */
+/** The names of one kind that are watched, for all callers together. */
 export interface FileRoom {
+  /** `secrets`: those of Kubernetes, of which far fewer can be watched. */
+  readonly kind: 'files' | 'secrets'
   holds(name: string): boolean
   /** How many more can be watched. */
   readonly room: number
