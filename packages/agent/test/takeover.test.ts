@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { once } from 'node:events'
-import { readFile, rename, stat, writeFile } from 'node:fs/promises'
+import { readdir, readFile, rename, stat, writeFile } from 'node:fs/promises'
 import { connect, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -132,8 +132,16 @@ test('an agent with --takeover gets store and sockets, then the addresses, no ca
 test('a store has one owner: a second agent without --takeover does not start, and says how it could', async () => {
   await using owner = await startOwner()
   const { cwd, admin, first } = owner
-  const { code, stderr } = await livery(['run'], { cwd })
+  // It would seal what it finds in plain text.
+  const config = JSON.parse(await readFile(join(cwd, 'livery.yaml'), 'utf8'))
+  await writeFile(
+    join(cwd, 'sealed.yaml'),
+    JSON.stringify({ ...config, store: { ...config.store, keyFile: 'store-key' } }),
+  )
+  const before = await readdir(join(cwd, 'store'))
+  const { code, stderr } = await livery(['run', '--config', 'sealed.yaml'], { cwd })
   assert.equal(code, 1)
+  assert.deepEqual(await readdir(join(cwd, 'store')), before)
   assert.match(
     stderr,
     /Cannot use the store in .*store: another agent owns it\. Stop that one, or start this one with --takeover/,

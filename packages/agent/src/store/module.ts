@@ -30,12 +30,12 @@ async function openStore({ config, life, clock, scopes, vault, ownStore }: Needs
     vault,
     ...(keyFile !== undefined && { keyFile }),
     ...(bootstrap !== undefined && { bootstrap }),
+    ...(ownStore && { own: () => ownStore(directory) }),
   }
   // Before the SecretManager, which fills it until it is closed.
   const opened = life.parts.use(await FileStore.open(options))
   for (const warning of opened.warnings) logger.warn(warning)
   life.own(opened)
-  await ownStore?.(directory)
   return opened
 }
 

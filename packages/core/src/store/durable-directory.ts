@@ -87,10 +87,16 @@ export class DurableDirectory implements AsyncDisposable {
   /**
    * Makes the directory (mode 0700) if there is none, takes away what others may do in it, and removes what an
    * interrupted write has left. With a `key` every file is sealed, those included that are there in plain text. Rejects with
-   * a {@link StoreError} `unusable-directory` if others can write to it or to a folder above it, or it cannot be used.
+   * a {@link StoreError} `unusable-directory` if others can write to it or to a folder above it, or it cannot be used. Rejects
+   * as `own` does before anything in it is changed.
    */
-  static async open(path: string, clock: Clock, key?: StoreKey): Promise<DurableDirectory> {
+  static async open(
+    path: string,
+    clock: Clock,
+    { key, own }: { readonly key?: StoreKey | undefined; readonly own?: (() => Promise<void>) | undefined } = {},
+  ): Promise<DurableDirectory> {
     const warnings = [...(await preparePrivateFolder(path))]
+    await own?.()
     const found = await readdir(path)
     for (const name of found.filter(name => LEFTOVER.test(name))) {
       try {

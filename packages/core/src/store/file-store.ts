@@ -43,6 +43,8 @@ export interface FileStoreOptions {
   readonly bootstrap?: string
   /** A file with the 32 bytes by which everything in the directory is sealed. Default: nothing is. */
   readonly keyFile?: string
+  /** Called once the directory is there, before anything in it is read or changed: rejects if another process has the store. */
+  readonly own?: () => Promise<void>
   /** Keeps the keys of pending requests in memory. Default: each as it is. */
   readonly vault?: KeyVault
 }
@@ -98,9 +100,9 @@ export class FileStore implements Store, AsyncDisposable {
    * or it was sealed with another key; `unusable-key` if the key file is not one that only this user has. Entries that cannot be used are left out, and listed in `warnings`.
    */
   static async open(options: FileStoreOptions): Promise<FileStore> {
-    const { directory: path, trustDomain, clock, bootstrap, keyFile, vault = plainKeyVault } = options
+    const { directory: path, trustDomain, clock, bootstrap, keyFile, own, vault = plainKeyVault } = options
     const key = keyFile === undefined ? undefined : new StoreKey(await readStoreKey(keyFile), vault)
-    const directory = await DurableDirectory.open(path, clock, key)
+    const directory = await DurableDirectory.open(path, clock, { key, own })
     const roots = await readRoots(directory, trustDomain)
     return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap), vault })
   }

@@ -210,6 +210,20 @@ test('a first start that was ended half way is made again: plain files go only o
   assert.deepEqual(await askedFor(restarts), { asked: [], told: '' })
 })
 
+test('a store that another process has is not sealed, and nothing in it is removed', async () => {
+  await using restarts = await Restarts.create()
+  await restarts.runOnce(WEB)
+  const { directory, clock } = restarts
+  // The other process is about to rename it.
+  await writeFile(join(directory, `${hash('sha256', WEB)}.pem.0123456789ab.tmp`), 'half')
+  const before = await textsOn(directory)
+  await restarts.seal()
+  const { keyFile = '' } = restarts
+  const own = () => Promise.reject(new Error('another process has it'))
+  await assert.rejects(FileStore.open({ directory, trustDomain: 'cluster.local', clock, keyFile, own }), /another process/)
+  assert.equal(await textsOn(directory), before)
+})
+
 test('a plain file that others could read is not sealed', async () => {
   await using restarts = await Restarts.create()
   await restarts.runOnce(WEB, API)
