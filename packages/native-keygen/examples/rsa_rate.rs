@@ -34,7 +34,8 @@ fn main() {
 
 fn rate_of(method: Method, key_type: &str, seconds: f64) -> f64 {
     let identity = "spiffe://cluster.local/ns/default/sa/web".into();
-    let request = KeyRequest::parse(key_type, method, identity, "pkcs8").expect("a key type");
+    let request =
+        KeyRequest::parse(key_type, method, identity, Vec::new(), "pkcs8").expect("a key type");
     let never = AtomicBool::new(false);
     generate(&request, &never).expect("a key");
     let (start, mut keys) = (cpu_seconds(), 0);

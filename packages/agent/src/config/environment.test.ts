@@ -272,6 +272,7 @@ test("SERVICE_ACCOUNT and POD_NAMESPACE without a file mean Istio's sidecar", as
       id: 'spiffe://td/ns/shop/sa/web',
       socket: { path: join(workingDirectory, 'var/run/secrets/workload-spiffe-uds/socket') },
       tokenFile: undefined,
+      wish: undefined,
       output: undefined,
     },
   ])
