@@ -14,8 +14,8 @@ const TIMES = process.env['LIVERY_SLOW'] ? 10 : 1
 /** Writes one version of a pair to a folder that exists. */
 type Writer = (folder: string, pair: IssuedPair, version: number) => Promise<void> | void
 
-/** Longer than changes are gathered for: what is there in the middle of the work is looked at. */
-const SLOW_WRITER_MS = 150
+/** Longer than changes are gathered for: what is there in the middle of the work is looked at. Shorter than files have to be left alone for after that. */
+const SLOW_WRITER_MS = 120
 const chainOf = (pair: IssuedPair) => pair.chain.join('')
 
 /** As the kubelet replaces the files of a volume: a new folder, and one link that is renamed. */
