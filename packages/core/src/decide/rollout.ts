@@ -134,7 +134,9 @@ function inTurn(step: Step, bundle: TrustBundle, matches: (identity: Identity) =
   return found.map(({ identity }) => identity)
 }
 
-/** Not those whose leaves are under roots of their own. */
-function isVerifiedWith({ state: { bundles }, now }: Step, { owner }: TrustBundle, identity: Identity): boolean {
-  return owner !== undefined || !bundles.own(identity.id)?.anchor(newest(identity, now)?.root.fingerprint ?? '')
+/** Not those whose leaves are under roots of their own; one that came before those roots still needs its root here. */
+function isVerifiedWith({ state: { bundles }, now }: Step, bundle: TrustBundle, identity: Identity): boolean {
+  const last = newest(identity, now)
+  if (bundle.owner !== undefined || last?.bundle === bundle) return true
+  return !bundles.own(identity.id)?.anchor(last?.root.fingerprint ?? '')
 }

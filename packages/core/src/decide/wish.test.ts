@@ -52,10 +52,14 @@ test('a wish that keeps changing costs one request a second, and the last one is
     bench.manager.add(WEB, { wish: { dnsNames: [`v${change}.example`] } })
     await bench.clock.advance(100)
   }
-  await bench.clock.advance(1_000)
+  // An answer that came late has its successor asked for a second later.
+  for (let second = 0; second < 2; second++) {
+    await bench.until('issued', bench.ca.requests.length)
+    await bench.clock.advance(1_000)
+  }
   await bench.until('issued', bench.ca.requests.length)
   assert.equal(namesIn(bench), 'DNS:v50.example')
-  assert.ok(bench.ca.requests.length <= 7, `${bench.ca.requests.length} requests in 6 s`)
+  assert.ok(bench.ca.requests.length <= 7, `${bench.ca.requests.length} requests in 7 s`)
   const before = bench.ca.requests.length
   bench.manager.add(WEB, { wish: { dnsNames: ['v50.example'] } })
   await bench.clock.advance(10_000)
