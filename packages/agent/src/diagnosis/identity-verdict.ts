@@ -112,7 +112,9 @@ function judgeRenewal(entry: IdentityEntry, moment: Moment): Verdict | undefined
   const late = latenessOf(entry, moment)
   if (cause !== undefined) {
     const effect = cause === 'revoked' ? 'revoked' : 'not-renewed'
-    const counts = failingSince !== undefined && moment.now - failingSince >= GRACE_MS
+    // One that waits for the first CA by plan is ready until it is late.
+    const isTolerated = entry.lastFailure?.deferred !== undefined && !late
+    const counts = failingSince !== undefined && moment.now - failingSince >= GRACE_MS && !isTolerated
     const severity = cause === 'revoked' ? 'critical' : (late ?? 'warning')
     return { effect, cause, severity, late, ...(counts && { unready: 'strict' }), reason: failureText(entry, cause) }
   }

@@ -184,6 +184,9 @@ test('a renewal that fails for a minute counts in strict mode only, one that was
   }
   const young = look([{ ...FAILING, failingSince: NOW - GRACE_MS + 1 }], NOW, 'strict')
   assert.deepEqual([young.ready, young.failing.length, young.failingNotCounted.length], [true, 0, 1])
+  const deferred = { ...FAILING, lastFailure: { ...LAST_FAILURE, deferred: NOW + 1_800_000 } }
+  assert.equal(look([deferred], NOW, 'strict').ready, true)
+  assert.equal(look([deferred], NOW + 2_700_000, 'strict').ready, false, 'a quarter of its life is left')
   const removed = look([{ ...FAILING, hold: 'removed' }], NOW, 'strict')
   assert.deepEqual([removed.ready, removed.failing.length, removed.failingNotCounted.length], [true, 0, 0])
   const tried = look([{ ...FAILING, renewAt: undefined }], NOW, 'strict')

@@ -40,11 +40,13 @@ async function putAllOff(bench: Bench): Promise<void> {
 }
 
 test('renewals that a plugin puts off say nothing of the CA: it is not down, and a new identity is served at once', async () => {
-  const { bench, isUp, requests } = await setUp()
+  const { bench, isUp, requests, bounds } = await setUp()
   await using _ = bench
   assert.equal(requests[0]?.replaces, undefined)
   isUp.first = false
   await putAllOff(bench)
+  for (const { identity, lastFailure } of bench.manager.entries())
+    assert.equal(lastFailure?.deferred, bounds.get(identity))
   assert.equal(bench.count('ca-down') + bench.count('shared-failure'), 0)
   assert.equal(bench.count('issued'), OLD.length)
   bench.manager.add(NEW)

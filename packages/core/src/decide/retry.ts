@@ -84,10 +84,16 @@ function noteContradiction({ state: { ca } }: Step, identity: Identity, failure:
 }
 
 function noteFailure(step: Step, identity: Identity, failure: CAError): void {
-  const { code, message, local } = failure
+  const { code, message, local, deferred } = failure
   const { health } = identity
   const before = health.kind === 'failing' ? health : { since: step.now, failedAlone: false, contradictions: 0 }
-  identity.lastFailure = { at: step.now, code, message, ...(local && { local }) }
+  identity.lastFailure = {
+    at: step.now,
+    code,
+    message,
+    ...(local && { local }),
+    ...(deferred !== undefined && { deferred }),
+  }
   identity.health = {
     kind: 'failing',
     since: before.since,

@@ -4,7 +4,7 @@ import { CA_ERROR_CODES, type CAErrorCode } from '../contract/ca-client.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { CertificateSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { type Identity, lastsUntil, usable } from './identity.ts'
+import { type Failure, type Identity, lastsUntil, usable } from './identity.ts'
 
 /**
  * Where an identity is in its life. There is no other state:
@@ -50,10 +50,11 @@ export interface IdentityEntry {
   /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
   readonly renewAt: number | undefined
   readonly lastSuccessAt: number | undefined
-  /** The newest failure, also of an identity that has succeeded since. `local`: the cause is on this node, and says nothing of the CA. */
-  readonly lastFailure:
-    | { readonly at: number; readonly code: FailureCode; readonly message: string; readonly local?: boolean }
-    | undefined
+  /**
+   * The newest failure, also of an identity that has succeeded since. `local`: the cause is on this node, and says nothing of the CA.
+   * `deferred`: another CA could issue, and is asked from then on (milliseconds since the epoch).
+   */
+  readonly lastFailure: (Omit<Failure, 'code'> & { readonly code: FailureCode }) | undefined
   /** When the first of its failures in a row came; `undefined` unless the last attempt failed, or its certificate is revoked. */
   readonly failingSince: number | undefined
   /**

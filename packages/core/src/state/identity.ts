@@ -1,6 +1,6 @@
 /** One identity that is kept: plain data. Only `decide` changes it. */
 
-import type { CAErrorCode, CertificateRequest } from '../contract/ca-client.ts'
+import type { CAError, CAErrorCode, CertificateRequest } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
 import type { CertificateWish } from '../contract/certificate-wish.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
@@ -66,6 +66,8 @@ export interface Failure {
   readonly code: CAErrorCode
   readonly message: string
   readonly local?: boolean
+  /** See {@link CAError.deferred}. */
+  readonly deferred?: number
 }
 
 export interface Identity {
