@@ -220,7 +220,10 @@ test('a store that another process has is not sealed, and nothing in it is remov
   await restarts.seal()
   const { keyFile = '' } = restarts
   const own = () => Promise.reject(new Error('another process has it'))
-  await assert.rejects(FileStore.open({ directory, trustDomain: 'cluster.local', clock, keyFile, own }), /another process/)
+  await assert.rejects(
+    FileStore.open({ directory, trustDomain: 'cluster.local', clock, keyFile, own }),
+    /another process/,
+  )
   assert.equal(await textsOn(directory), before)
 })
 
