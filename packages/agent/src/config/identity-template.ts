@@ -63,7 +63,7 @@ export function parseDnsTemplate(text: string, trustDomain: string): Template | 
   return dnsNameProblem(exampleOf(template, 'x')) === undefined ? template : { problem: 'does not make DNS names' }
 }
 
-/** In no text of a template. */
+/** No text of a template has it. */
 const VALUE = '{}'
 
 function exampleOf({ parts }: Template, value: string): string {

@@ -68,7 +68,7 @@ const CHECKS: readonly Check[] = [
   },
 ]
 
-/** One sentence for each key, that of the first CA that does not honour it. */
+/** One sentence for each key, about the first CA that does not honour it. */
 function unhonoured({ key, fault }: Check, wish: WishSetting, signers: readonly Signer[], at: Location): Problem[] {
   for (const { name, capabilities } of signers) {
     const found = fault(wish, capabilities)

@@ -21,7 +21,7 @@ export interface IdentityHolder {
 interface PodIdentitiesOptions extends IdentityHolder {
   readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
   readonly clock: Clock
-  /** For every pod; the DNS names are those that the pods have. */
+  /** Every pod has it; the DNS names come from the pods. */
   readonly wish: WishSetting
   /** Called once for a pod whose DNS names have no place in the certificate of its identity. */
   readonly onProblem: (problem: PodProblem) => void

@@ -6,7 +6,7 @@ import type { PodFacts } from '../config/identity-template.ts'
 export interface Pod extends PodFacts {
   /** By the template of the configuration; `undefined` if the pod is not chosen, or the template cannot be filled. */
   readonly identity: SpiffeId | undefined
-  /** By the templates of the configuration, for the certificate of its identity. */
+  /** The DNS names that the templates of the configuration make, for the certificate of its identity. */
   readonly dnsNames: readonly string[]
 }
 

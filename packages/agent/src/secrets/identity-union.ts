@@ -18,7 +18,7 @@ export function configuredIdentities({ identities }: Pick<Config, 'identities'>)
   return new Map(identities.map(({ id, tokenFile, wish }) => [id, { tokenFile, wish }]))
 }
 
-/** The sources by rank: where two name a token file for one identity, or a wish, that of the first is used. */
+/** The sources by rank: where two name a token file or a wish for one identity, the first one's is used. */
 const SOURCES = ['configuration', 'kubernetes'] as const
 type SourceName = (typeof SOURCES)[number]
 

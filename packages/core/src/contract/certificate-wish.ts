@@ -4,9 +4,9 @@ import type { KeyType } from './key-generator.ts'
 
 /** One value, which is replaced whole. */
 export interface CertificateWish {
-  /** Default: that of the agent. */
+  /** Default: the agent's key type. */
   readonly keyType?: KeyType | undefined
-  /** Default: that of the agent. */
+  /** Default: the agent's lifetime. */
   readonly ttlSeconds?: number | undefined
   /** Valid names, each once: see `dnsNamesProblem`. */
   readonly dnsNames: readonly string[]

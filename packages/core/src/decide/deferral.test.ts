@@ -33,7 +33,7 @@ async function setUp(identities = OLD) {
   return { bench, isUp, requests, bounds }
 }
 
-/** Until every renewal waits for the first CA. */
+/** Lets time pass until every renewal waits for the first CA. */
 async function putAllOff(bench: Bench): Promise<void> {
   await bench.clock.advance(2 * HOUR + 30 * MINUTE)
   assert.equal(bench.manager.entries().filter(({ state }) => state !== 'failing').length, 0)

@@ -19,7 +19,7 @@ export interface RotationPolicy {
   readonly ratio: number
   /** Half-width of the window around `ratio`, as a fraction of the lifetime. */
   readonly jitter: number
-  /** A renewal is planned while so much is left, milliseconds: the outage of the CA that a certificate outlives. Absent: `ratio` alone decides. */
+  /** A renewal is planned while this much is left, milliseconds: the outage of the CA that a certificate outlives. Absent: `ratio` alone decides. */
   readonly surviveMs?: number
 }
 
@@ -54,7 +54,7 @@ export function renewalTime(
   return certificate.usableFrom + Math.max(lifetime * Math.min(fraction, promised), MIN_RENEWAL_INTERVAL_MS)
 }
 
-/** In a window as wide as that around the ratio, which ends when no more is left than what a certificate outlives; 1 without such a promise. */
+/** The window is as wide as the one around the ratio, and ends when `surviveMs` is left; 1 without `surviveMs`. */
 function promisedFraction(lifetime: number, { jitter, surviveMs }: RotationPolicy, slot: number): number {
   if (surviveMs === undefined || !canOutlive(lifetime, surviveMs)) return 1
   const latest = 1 - surviveMs / lifetime

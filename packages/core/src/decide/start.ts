@@ -37,7 +37,7 @@ function start(step: Step, identity: Identity, urgency: Urgency): void {
     connectWithinMs: state.ca.absence.started(now, identity),
     ttlSeconds: state.ttl.of(identity.id),
     tokenFile: identity.tokenFile,
-    // On demand with a certificate: an operator wishes another one now.
+    // A certificate is there and one is asked for on demand: an operator wishes another one now.
     replaces: urgency === 'on-demand' ? undefined : replacedBy(step, identity),
     wish: identity.wish,
     slot: renewalSlot(identity.slot, policy.random()),

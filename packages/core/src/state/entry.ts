@@ -44,7 +44,7 @@ export interface IdentityEntry {
   readonly root: TrustAnchor | undefined
   /** When the CA gave `secret`; a newer one may wait for its time. `undefined` for one that an operator placed. */
   readonly receivedAt: number | undefined
-  /** Until when it is served if the CA gives nothing any more; `undefined` while it has nothing that peers accept. */
+  /** The end of its last certificate if the CA gives none any more; `undefined` while it has nothing that peers accept. */
   readonly lastsUntil: number | undefined
   readonly addedAt: number
   /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */

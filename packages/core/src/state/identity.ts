@@ -146,8 +146,8 @@ export function worthKeeping(identity: Identity, now: number): Issued | undefine
 }
 
 /**
- * Until when it is served if nothing comes any more: by the one in use, what waits to replace it, and the spare. `undefined`
- * for one that has nothing that peers accept.
+ * The end of the last certificate it has: the one in use, the one that waits to replace it, or the spare. `undefined` if peers
+ * accept none of them.
  */
 export function lastsUntil(identity: Identity, now: number): number | undefined {
   const inUse = worthKeeping(identity, now)

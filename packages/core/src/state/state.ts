@@ -29,7 +29,7 @@ export interface State {
   readonly ttl: TtlWishes
   /** Each is reported once, not by each identity. */
   lowestTtlReported: number
-  /** Of the lives that were too short for the outage that certificates should outlive, milliseconds. */
+  /** The shortest life reported as too short for the outage that certificates should outlive, milliseconds. */
   shortestLifeReported: number
   /** The agent's own. */
   readonly trustDomain: string

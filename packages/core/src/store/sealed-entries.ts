@@ -9,7 +9,7 @@ import { readPrivateFile, reasonOf, replaceFile } from './private-file.ts'
 import type { StoreKey } from './store-key.ts'
 import { locate, unusable } from './stored-form.ts'
 
-/** There once a store is sealed: a plain file that appears later is not taken for the store's. */
+/** The mark is there once a store is sealed: a plain file that appears later is not taken for the store's. */
 const MARK = 'store.sealed'
 /** A million identities, the most that an agent holds, have some 90 bytes each, in sixteen files. */
 const MAX_INDEX_BYTES = 16 * 1024 * 1024
@@ -33,7 +33,7 @@ interface StoredIndex {
   readonly generations: readonly (readonly [string, number])[]
 }
 
-/** A file that is on disk, with its version; without one it was removed. */
+/** A file on disk with its version; a removed file has none. */
 export interface Written {
   readonly name: string
   readonly generation?: number | undefined
@@ -89,14 +89,14 @@ export class SealedEntries {
     })
   }
 
-  /** `bytes` sealed as the newest version of the file, which it is once `commit` was told. */
+  /** `bytes` sealed as the newest version of the file, which it is after `commit`. */
   async seal(name: string, bytes: Uint8Array): Promise<{ readonly file: Buffer; readonly generation: number }> {
     const index = await this.#indexOf(name)
     index.highest++
     return { file: this.#key.seal(name, index.highest, bytes), generation: index.highest }
   }
 
-  /** Resolves when the index files have what was written; that this outlives a power failure is the caller's. */
+  /** Resolves when the index files have what was written; the caller makes that outlive a power failure. */
   async commit(all: readonly Written[]): Promise<void> {
     const changed = new Set<Index>()
     for (const written of all) {

@@ -14,11 +14,11 @@ export type StoredKind = 'certificate' | 'pending' | 'roots'
 const FORM = 'livery-store/1'
 const NEWLINE = 0x0a
 
-/** In plain text, or sealed with the key of the store. */
+/** Files are in plain text, or sealed with the key of the store. */
 export type EntryForm = 'pem' | 'sealed'
 
 const ENTRY = /^[0-9a-f]{64}(?:\.pending|\.roots)?\.(pem|sealed)$/
-/** For all the roots that a trust domain can have, with the facts beside them. */
+/** All the roots that a trust domain can have fit, with the facts beside them. */
 export const MAX_ROOTS_FILE_BYTES = 2 * MAX_ROOTS_LENGTH
 
 /** The name of a file. `id`: of an identity, or of a trust domain. */

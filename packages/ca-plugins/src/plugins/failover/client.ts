@@ -114,7 +114,7 @@ export class FailoverClient implements CAClient {
     this.#roots[Symbol.dispose]()
   }
 
-  /** Until when a renewal waits for the first CA, milliseconds since the epoch; `undefined` where the others may be asked. */
+  /** The end of a renewal's wait for the first CA, milliseconds since the epoch; `undefined` where the others may be asked. */
   #othersKeptUntil({ replaces }: CertificateRequest): number | undefined {
     if (!replaces) return undefined
     const { afterMs = Number.POSITIVE_INFINITY, clock } = this.#options

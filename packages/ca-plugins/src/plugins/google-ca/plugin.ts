@@ -6,7 +6,7 @@ import { type Authentication, LibraryAuthentication, sourceAuthentication } from
 import { type GoogleAuthPackage, loadAuthLibrary } from './google-packages.ts'
 import { MeshCaClient } from './mesh-ca-client.ts'
 
-/** The capabilities of Certificate Authority Service: those of the plugin. DNS names are for `subjectMode: csr` (see `checkConfig`). */
+/** The capabilities of Certificate Authority Service. DNS names are for `subjectMode: csr` (see `checkConfig`). */
 export const casCapabilities: CACapabilities = {
   roots: 'poll',
   ttl: 'honoured',
