@@ -280,7 +280,7 @@ export class PodApiServer implements AsyncDisposable {
       jti: randomUUID(),
       'kubernetes.io': { namespace, pod: { name: bound.name, uid: bound.uid }, serviceaccount: { name } },
     }
-    // In the form of a JWT.
+    // The token has the form of a JWT.
     const token = this.signToken?.(claims) ?? `token-${this.#tokens.size + 1}.of-${namespace}-${name}.for-${audiences}`
     this.#tokens.set(token, { username, audiences, pod: keyOf(pod), uid: bound.uid })
     response.writeHead(201, { 'content-type': 'application/json' })

@@ -2,9 +2,9 @@
 import {
   FILE_DEFAULTS,
   FileSecrets,
-  type FileSecretsOptions,
   foldersOf,
   isFileName,
+  type PodTokenSource,
   parseFilePattern,
   type SecretObjects,
 } from '@livery/core/file-secrets'
@@ -17,7 +17,7 @@ import { withWellKnownFiles } from './well-known-files.ts'
 interface Needs extends Basis {
   readonly ca: CAClient
   readonly objects?: SecretObjects | undefined
-  readonly pods?: { readonly callerTokens: FileSecretsOptions['tokens'] } | undefined
+  readonly pods?: { readonly callerTokens: PodTokenSource } | undefined
 }
 
 export const files = {
@@ -38,7 +38,7 @@ function openFileSecrets({ config, clock, vault, scopes, events, objects, pods }
     ...(nativeCertificateVerifier && { verifier: nativeCertificateVerifier }),
     folders: allowedFolders(config),
     ...(objects && { objects }),
-    ...(pods?.callerTokens && { tokens: pods.callerTokens }),
+    ...(pods && { tokens: pods.callerTokens }),
     expired,
     onWatchError: err =>
       scopes

@@ -1,15 +1,11 @@
 /** The tokens that callers get by `token://AUDIENCE`: each of its own pod, and forgotten with it. */
 import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
-import type { FileSecretName } from '@livery/core'
-import type { FileSecretsOptions } from '@livery/core/file-secrets'
+import type { TokenName } from '@livery/core'
+import type { FollowedToken, PodTokenSource } from '@livery/core/file-secrets'
 import { CAError, type Clock } from '@livery/core/plugin'
 import { HeldToken, LIFE_SECONDS } from './held-token.ts'
 import type { PodTable } from './pod.ts'
 import { requestToken } from './token-request.ts'
-
-type PodTokenSource = NonNullable<FileSecretsOptions['tokens']>
-type TokenName = Extract<FileSecretName, { readonly kind: 'pod-token' }>
-type FollowedToken = ReturnType<PodTokenSource['follow']>
 
 /** Each is a call of the API server now and then. */
 const MAX_OF_POD = 16
@@ -22,7 +18,7 @@ interface CallerTokensOptions {
 
 export class CallerTokens implements PodTokenSource, Disposable {
   readonly #options: CallerTokensOptions
-  /** By the UID of the pod and by audience. A token stays while its pod does: who asks again and again costs one call. */
+  /** Tokens by the UID of their pod and by audience. A token stays while its pod does: who asks again and again costs one call. */
   readonly #held = new Map<string, Map<string, HeldToken>>()
   readonly #subscription: Disposable
 

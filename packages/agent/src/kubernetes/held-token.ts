@@ -29,7 +29,7 @@ export class HeldToken implements Disposable {
   /** Until the next try. */
   #failure: CAError | undefined
   #flight: Promise<void> | undefined
-  /** For the renewal or the next try, and for the end of the token. */
+  /** Timers: one for the renewal or the next try, one for the end of the token. */
   #next: Disposable | undefined
   #end: Disposable | undefined
 

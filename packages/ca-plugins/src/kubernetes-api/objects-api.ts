@@ -8,7 +8,7 @@ import { readWatchEvents, type WatchEvent } from './watch-events.ts'
 export interface ObjectPage {
   readonly items: readonly unknown[]
   readonly resourceVersion: string
-  /** For the next page. */
+  /** Continues at the next page. */
   readonly next: string | undefined
 }
 
