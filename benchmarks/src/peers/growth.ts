@@ -122,8 +122,8 @@ async function overIdentities(bench: Bench): Promise<Growth[]> {
     const agent = await startLivery(workdir, await startCA(bench, workdir), identities)
     const streams = Math.min(identities, 100)
     const megabytes = await residentMegabytes(bench, workdir, agent, streams, SETTLE_MS)
-    await cpuPerResponse(bench, workdir, agent, streams, responsesOf(streams))
-    const cpu = await cpuPerResponse(bench, workdir, agent, streams, responsesOf(streams))
+    await cpuPerResponse(bench, workdir, agent, streams, { responses: responsesOf(streams) })
+    const cpu = await cpuPerResponse(bench, workdir, agent, streams, { responses: responsesOf(streams) })
     return { [COLD_START]: start[LAST_SECRET] ?? Number.NaN, [MEMORY]: megabytes, [RESPONSE]: cpu }
   }
   const sides = IDENTITIES.map((at): Side => ({ name: sideName('Livery', at), measure: () => measure(at) }))
@@ -180,8 +180,8 @@ async function measureStreams(bench: Bench, program: string, streams: number): P
   const ca = await startCA(bench, workdir)
   const [server, prompted] = await startServers(bench, workdir, ca, program)
   const megabytes = await residentMegabytes(bench, workdir, server, streams, SETTLE_MS)
-  await cpuPerResponse(bench, workdir, server, streams, responsesOf(streams))
-  const cpu = await cpuPerResponse(bench, workdir, server, streams, responsesOf(streams))
+  await cpuPerResponse(bench, workdir, server, streams, { responses: responsesOf(streams) })
+  const cpu = await cpuPerResponse(bench, workdir, server, streams, { responses: responsesOf(streams) })
   const pushed = await push(bench, workdir, prompted, streams, 'USR2')
   return {
     [RESPONSE]: cpu,

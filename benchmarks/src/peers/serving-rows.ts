@@ -15,8 +15,15 @@ const MANY = 10_000
 
 export const servingRows: readonly Row[] = [
   { name: 'serving', needs: ['neutralca', 'sdsload'], against: ['sdspeer'], measure: measureServing },
+  { name: 'serving-leaves', needs: ['neutralca', 'sdsload'], against: ['sdspeer'], measure: measureLeaves },
   { name: 'serving-held', needs: ['neutralca', 'sdsload'], measure: measureHeld },
 ]
+
+interface Asked {
+  readonly responses?: number
+  /** Name of the roots; '' asks for certificates alone. */
+  readonly root?: string
+}
 
 /** Microseconds of the server's CPU for an answer with a certificate and the roots. */
 export async function cpuPerResponse(
@@ -24,29 +31,49 @@ export async function cpuPerResponse(
   workdir: Workdir,
   server: SdsProcess,
   streams: number,
-  responses = RESPONSES,
+  { responses = RESPONSES, ...asked }: Asked = {},
 ): Promise<number> {
-  const options = { ...clientsOf(server, streams), fetch: 'resub', refetch: Math.ceil(responses / streams) }
+  const options = { ...clientsOf(server, streams), ...asked, fetch: 'resub', refetch: Math.ceil(responses / streams) }
   const { warm } = await sdsload(bench, workdir, options)
   return cpuEach(warm)
 }
 
-async function measureServing(bench: Bench): Promise<Comparison[]> {
-  await using workdir = new Workdir()
-  const ca = await startCA(bench, workdir)
-  const servers = new Map([['Livery', await startLivery(workdir, ca, FEW)]])
-  for (const side of ifPresent(bench, 'sdspeer', () => 'Istio agent'))
-    servers.set(side, await startIstioAgent(bench, workdir, ca))
-  const measured = await inServers(bench, workdir, servers)
-  return STREAMS.map(streams => ({
+function measureServing(bench: Bench): Promise<Comparison[]> {
+  return againstIstio(bench, STREAMS, {}, streams => ({
     row: 'serving',
     work: `SDS response, ${streams} streams: server CPU`,
+    target: { of: 'ratio', is: 'at most', value: 0.5 },
+  }))
+}
+
+/** Every stream shares the roots, so their bytes are ready; a certificate and its key are another stream's never. */
+function measureLeaves(bench: Bench): Promise<Comparison[]> {
+  return againstIstio(bench, [128], { root: '' }, streams => ({
+    row: 'serving-leaves',
+    work: `the same, certificates alone, ${streams} streams`,
+    target: { of: 'ratio', is: 'at most', value: 0.6 },
+  }))
+}
+
+async function againstIstio(
+  bench: Bench,
+  streamCounts: readonly number[],
+  asked: Asked,
+  row: (streams: number) => Pick<Comparison, 'row' | 'work' | 'target'>,
+): Promise<Comparison[]> {
+  await using workdir = new Workdir()
+  const ca = await startCA(bench, workdir)
+  const servers = new Map([['Livery', await startLivery(workdir, ca, Math.max(FEW, ...streamCounts))]])
+  for (const side of ifPresent(bench, 'sdspeer', () => 'Istio agent'))
+    servers.set(side, await startIstioAgent(bench, workdir, ca))
+  const measured = await inServers(bench, workdir, servers, streamCounts, asked)
+  return streamCounts.map(streams => ({
+    ...row(streams),
     unit: 'µs',
     ours: measured(`Livery, ${streams} streams`, CPU),
     ...(servers.has('Istio agent') && {
       peer: { name: 'Istio agent', samples: measured(`Istio agent, ${streams} streams`, CPU) },
     }),
-    target: { of: 'ratio', is: 'at most', value: 0.5 },
   }))
 }
 
@@ -70,14 +97,20 @@ async function measureHeld(bench: Bench): Promise<Comparison[]> {
 }
 
 /** Every server with every number of streams, after each was asked once so to warm up. */
-async function inServers(bench: Bench, workdir: Workdir, servers: ReadonlyMap<string, SdsProcess>) {
-  for (const streams of STREAMS)
-    for (const server of servers.values()) await cpuPerResponse(bench, workdir, server, streams)
-  const sides = STREAMS.flatMap(streams =>
+async function inServers(
+  bench: Bench,
+  workdir: Workdir,
+  servers: ReadonlyMap<string, SdsProcess>,
+  streamCounts: readonly number[] = STREAMS,
+  asked: Asked = {},
+) {
+  for (const streams of streamCounts)
+    for (const server of servers.values()) await cpuPerResponse(bench, workdir, server, streams, asked)
+  const sides = streamCounts.flatMap(streams =>
     [...servers].map(
       ([name, server]): Side => ({
         name: `${name}, ${streams} streams`,
-        measure: async () => ({ [CPU]: await cpuPerResponse(bench, workdir, server, streams) }),
+        measure: async () => ({ [CPU]: await cpuPerResponse(bench, workdir, server, streams, asked) }),
       }),
     ),
   )
