@@ -11,13 +11,19 @@ import { freePort } from '@livery/test-support'
 import { parse } from 'yaml'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-export const ENVOY = join(root, '.cache', `envoy-${process.env['LIVERY_ENVOY_VERSION'] ?? '1.40.0'}`)
+const VERSION = process.env['LIVERY_ENVOY_VERSION'] ?? '1.40.0'
+export const ENVOY = join(root, '.cache', `envoy-${VERSION}`)
 const LIVERY = join(root, 'packages', 'agent', 'bin', 'livery.js')
 
 /** For `test(name, { skip }, …)`: the reason where the set-up could not fetch Envoy. */
 export const noEnvoy = existsSync(ENVOY)
   ? false
   : 'no Envoy: the test set-up could not fetch it (npm run envoy says why)'
+
+/** As {@link noEnvoy}, for what Envoy has from 1.`minor` on. */
+export function noEnvoySince(minor: number): string | false {
+  return noEnvoy || (Number(VERSION.split('.')[1]) < minor && `no Envoy: ${VERSION} is older than 1.${minor}`)
+}
 
 /** Other processes do not report that they are ready: polls every 20 ms, and fails with the last result after `ms`. */
 export async function until<T>(what: string, look: () => Promise<T | undefined>, ms = 20_000): Promise<T> {

@@ -4,7 +4,7 @@ import { generateKeyPairSync, sign, verify } from 'node:crypto'
 import { createServer } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { freePort, listening, portOf } from '@livery/test-support'
-import { deployed, Envoy, get, noEnvoy, until } from './envoy-bench.ts'
+import { deployed, Envoy, get, noEnvoySince, until } from './envoy-bench.ts'
 import { inGroup } from './launchers.ts'
 import { podResource } from './pod-api-server.ts'
 import { noSharedNode, startNode } from './shared-node.ts'
@@ -52,7 +52,7 @@ async function startUpstream(t: TestContext, verifyHeader: (header: string | und
 }
 
 test('an Envoy sends the token of its own pod, signed by the API server for that audience, renewed and ended with the pod', {
-  skip: noEnvoy || noSharedNode,
+  skip: noEnvoySince(37) || noSharedNode,
 }, async t => {
   const keys = tokenKeys()
   await using node = await startNode({}, [`token://${AUDIENCE}`])

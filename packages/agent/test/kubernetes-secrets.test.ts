@@ -1,9 +1,6 @@
 /** Kubernetes Secrets through the agent to a listener of a real Envoy with two servers' names: at a stand-in of the API server, and at a real one. */
 import assert from 'node:assert/strict'
-import { X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
 import { type TestContext, test } from 'node:test'
-import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { FakeClock, type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { freePort } from '@livery/test-support'
 import { deployed, Envoy, noEnvoy, type Tree, until } from './envoy-bench.ts'
@@ -13,6 +10,7 @@ import { startOnNode } from './kubernetes-node.ts'
 import { noMounts } from './launchers.ts'
 import { secretResource } from './pod-api-server.ts'
 import { connect, openStream } from './sds-client.ts'
+import { serial, serialOf } from './shown-certificate.ts'
 
 const ID = 'spiffe://cluster.local/ns/edge/sa/gateway'
 
@@ -27,23 +25,6 @@ interface Cluster {
 
 function ofTls({ chain, key }: { readonly chain: readonly string[]; readonly key: string }): Fields {
   return { 'tls.crt': chain.join(''), 'tls.key': key }
-}
-
-/** The serial of the certificate that a server shows, once it has echoed a byte. */
-async function serialOf(port: number, servername: string, own: ConnectionOptions = {}): Promise<string> {
-  const socket = connectTls({ port, host: '127.0.0.1', servername, rejectUnauthorized: false, ...own })
-  try {
-    await once(socket, 'secureConnect')
-    socket.write('.')
-    await once(socket, 'data', { signal: AbortSignal.timeout(2_000) })
-    return socket.getPeerX509Certificate()?.serialNumber ?? ''
-  } finally {
-    socket.destroy()
-  }
-}
-
-function serial({ chain }: IssuedPair): string {
-  return new X509Certificate(chain[0] ?? '').serialNumber
 }
 
 async function standIn(t: TestContext) {

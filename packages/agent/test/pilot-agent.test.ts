@@ -1,113 +1,12 @@
 /** Istio's own pilot-agent, unchanged, in a pod with Livery's socket and in one without; it starts a real Envoy. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { X509Certificate } from 'node:crypto'
-import { once } from 'node:events'
-import { existsSync } from 'node:fs'
-import { chmod, mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { freePort } from '@livery/test-support'
-import { ENVOY, get, noEnvoy, until } from './envoy-bench.ts'
-import { CREDENTIALS, FOLDER, type IstioPod, makePod, notRoot, PROXY } from './istio-pod.ts'
-import { LiveryProcess, livery } from './livery-process.ts'
-
-const PEERS = process.env['LIVERY_PEERS']
-const PROGRAM = join(PEERS ?? '', 'pilot-agent')
-/** Istio's own, as its image has it. */
-const TEMPLATE = join(PEERS ?? '', 'envoy_bootstrap_tmpl.json')
-const skip = notRoot || noEnvoy || noPilotAgent()
-
-function noPilotAgent(): string | false {
-  if (!PEERS) return 'LIVERY_PEERS is not set: benchmarks/peers/build.sh builds pilot-agent'
-  const absent = [PROGRAM, TEMPLATE].find(path => !existsSync(path))
-  return absent ? `there is no ${absent}: benchmarks/peers/build.sh builds it` : false
-}
-
-/** `pilot-agent proxy sidecar` and the Envoy that it starts; killed when disposed. */
-class PilotAgent implements AsyncDisposable {
-  readonly envoyAdmin: number
-  readonly ended: Promise<number | null>
-  output = ''
-  readonly #child: ChildProcess
-
-  private constructor(child: ChildProcess, envoyAdmin: number) {
-    this.#child = child
-    this.envoyAdmin = envoyAdmin
-    for (const stream of [child.stdout, child.stderr])
-      stream?.setEncoding('utf8').on('data', (text: string) => {
-        this.output += text
-      })
-    this.ended = once(child, 'close').then(([code]) => code)
-  }
-
-  static async start({ cwd, env }: IstioPod, socketFile: string): Promise<PilotAgent> {
-    const envoyAdmin = await freePort()
-    const child = spawn(PROGRAM, ['proxy', 'sidecar', '--log_output_level=default:debug'], {
-      cwd,
-      uid: PROXY,
-      gid: PROXY,
-      // A process group, so that its Envoy ends with it.
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...env, ...(await surroundings(cwd, envoyAdmin)), WORKLOAD_IDENTITY_SOCKET_FILE: socketFile },
-    })
-    return new PilotAgent(child, envoyAdmin)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    const { exitCode, pid } = this.#child
-    if (exitCode === null && pid) process.kill(-pid, 'SIGKILL')
-    await this.ended
-  }
-}
-
-/** Its environment beside that of the pod; makes the folders and files that it needs. */
-async function surroundings(cwd: string, envoyAdmin: number): Promise<Readonly<Record<string, string>>> {
-  await mkdir(join(cwd, 'etc/istio/proxy'), { recursive: true })
-  await chmod(join(cwd, 'etc/istio/proxy'), 0o777)
-  // Envoy asks for its secrets after istiod's first answer, which does not come here: it stops waiting for that.
-  const noAnswer = { initial_fetch_timeout: '0.1s' }
-  const override = { dynamic_resources: { cds_config: noAnswer, lds_config: noAnswer } }
-  await writeFile(join(cwd, 'override.json'), JSON.stringify(override), { mode: 0o644 })
-  const proxyConfig = {
-    discoveryAddress: `127.0.0.1:${await freePort()}`,
-    proxyAdminPort: envoyAdmin,
-    statusPort: await freePort(),
-    binaryPath: ENVOY,
-    proxyBootstrapTemplatePath: TEMPLATE,
-    concurrency: 1,
-  }
-  return {
-    POD_NAME: 'web-1',
-    INSTANCE_IP: '127.0.0.1',
-    // It asks the metadata servers of clouds otherwise.
-    CLOUD_PLATFORM: 'none',
-    XDS_ROOT_CA: 'root.pem',
-    PROXY_CONFIG: JSON.stringify(proxyConfig),
-    ISTIO_BOOTSTRAP_OVERRIDE: 'override.json',
-    ENVOY_STATUS_PORT: `${await freePort()}`,
-    ENVOY_PROMETHEUS_PORT: `${await freePort()}`,
-    // The bootstrap has a listener with `default` and `ROOTCA` there.
-    ENVOY_SECURE_METRICS_PORT: `${await freePort()}`,
-  }
-}
-
-/** `livery run` by the profile, serving `default` at `name` in the folder. `config`: lines after the profile. */
-async function startLivery(pod: IstioPod, name: string, config = ''): Promise<LiveryProcess> {
-  await writeFile(join(pod.cwd, 'livery.yaml'), `profile: istio\n${config}`, { mode: 0o644 })
-  const env = { ...pod.env, WORKLOAD_IDENTITY_SOCKET_FILE: name }
-  const agent = new LiveryProcess(['run', '--admin', '127.0.0.1:0'], { cwd: pod.cwd, env, uid: PROXY })
-  const { code, stderr } = await waitFor(pod, name)
-  if (code === 0) return agent
-  await agent[Symbol.asyncDispose]()
-  throw new Error(stderr + agent.stderr)
-}
-
-function waitFor({ cwd }: IstioPod, name: string): ReturnType<typeof livery> {
-  const args = ['wait', '--socket', join(FOLDER, name), '--name', 'default', '--timeout', '30s']
-  return livery(args, { cwd, uid: PROXY })
-}
+import { get, until } from './envoy-bench.ts'
+import { CREDENTIALS, FOLDER, type IstioPod, makePod, startLivery, waitFor } from './istio-pod.ts'
+import { PilotAgent, cannotRunPilotAgent as skip } from './pilot-agent.ts'
 
 /** A file system gives the inode of a removed file to the next one: the time of birth tells them apart. */
 async function identify(path: string): Promise<readonly [inode: bigint, birth: bigint]> {
@@ -161,7 +60,7 @@ test("it finds Livery's socket for a gateway's credentials, and leaves it there"
   const config = `sharedFolders: [${FOLDER}, ${CREDENTIALS}]
 sockets: [{ path: ${CREDENTIALS}/socket, allow: ["file-cert:/etc/gateway/*", "file-root:/etc/gateway/*"] }]
 `
-  await using _agent = await startLivery(pod, 'livery', config)
+  await using _agent = await startLivery(pod, 'livery', { config })
   const path = join(pod.cwd, CREDENTIALS, 'socket')
   const before = await identify(path)
   await using proxy = await PilotAgent.start(pod, 'livery')

@@ -312,7 +312,9 @@ export class PodApiServer implements AsyncDisposable {
       resourceVersion: String(version),
       ...(end < objects.length && { continue: `${version}:${end}` }),
     }
-    const items = objects.slice(start, end).map(part)
+    const parts = objects.slice(start, end).map(part)
+    // An API server (1.36) has no array for an empty list of metadata.
+    const items = parts.length === 0 && part === metadataOf ? null : parts
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(JSON.stringify({ kind: 'List', apiVersion: 'v1', metadata, items }))
   }
@@ -366,7 +368,11 @@ type PartOf = (object: Resource) => object
 
 /** What a call asks to see of each object. */
 function partOf({ accept = '' }: IncomingMessage['headers']): PartOf {
-  return accept.includes(';as=PartialObjectMetadata') ? ({ metadata }) => ({ metadata }) : object => object
+  return accept.includes(';as=PartialObjectMetadata') ? metadataOf : object => object
+}
+
+function metadataOf({ metadata }: Resource): object {
+  return { metadata }
 }
 
 function answerWith(fault: Exclude<PodFault, 'hang'>, response: ServerResponse): void {

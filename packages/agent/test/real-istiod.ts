@@ -27,7 +27,7 @@ interface IstiodOptions {
 
 /** It has the keys of its own CA, made at its start, and writes its root to each namespace. Killed when disposed. */
 export class Istiod implements AsyncDisposable {
-  /** Of the CA, over TLS. */
+  /** Of the CA and of xDS, over TLS. */
   readonly port: number
   readonly #stack: AsyncDisposableStack
   readonly #process: Process
@@ -59,6 +59,9 @@ export class Istiod implements AsyncDisposable {
           POD_NAMESPACE: namespace,
           CA_TRUSTED_NODE_ACCOUNTS: trusted,
           ISTIOD_CUSTOM_HOST: host,
+          // Filters of Istio's own build of Envoy.
+          PILOT_ENABLE_METADATA_EXCHANGE: 'false',
+          PILOT_ENABLE_ALPN_FILTER: 'false',
         },
       }),
     )

@@ -83,7 +83,9 @@ export class ObjectsApi {
     const request = { path: `${path}?${query}`, headers, expected: [410], maxValues: MAX_VALUES }
     const { status, json } = await connection.request(call, { signal }, request)
     if (status === 410) throw new UnusableListError(`Cannot list ${what}: the list changed too long ago`)
-    const { items, metadata } = json
+    const { metadata } = json
+    // An empty list of metadata has no array.
+    const items = json['items'] === null ? [] : json['items']
     const { resourceVersion, continue: next } = Object(metadata)
     if (!Array.isArray(items) || !isText(resourceVersion) || !(next === undefined || next === '' || isText(next)))
       throw new UnusableListError(`Cannot list ${what}: the answer is not a list of ${resource}`)
