@@ -1,4 +1,4 @@
-/** Writes docs/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
+/** Writes docs/reference/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core/plugin'
@@ -12,7 +12,7 @@ import { isTreeObject } from '../src/schema/config-tree.ts'
 import { optionsSchema } from '../src/schema/plugin-schema.ts'
 import { factsOf, type Shape } from '../src/schema/shape.ts'
 
-export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
+export const PAGE = fileURLToPath(new URL('../../../docs/reference/configuration.md', import.meta.url))
 
 const PLUGIN_PAGES = new URL('../../ca-plugins/docs/', import.meta.url)
 
@@ -31,17 +31,17 @@ const FIRST = ['sockets', 'output']
 
 /** What says more about a section, below packages/agent/README.md or docs. */
 const MORE: Readonly<Record<string, string>> = {
-  admin: '../packages/agent/README.md#admin-endpoint',
-  files: '../packages/agent/README.md#secrets-in-files',
-  identities: '../packages/agent/README.md#an-own-socket',
-  idle: '../packages/agent/README.md#many-identities',
-  kubernetes: '../packages/agent/README.md#the-pods-of-a-node',
-  output: '../packages/agent/README.md#output-directory',
-  rotation: 'root-rotation.md',
-  sds: '../packages/sds-server/README.md#guarantees',
-  sockets: '../packages/sds-server/README.md#bounds',
-  store: '../packages/agent/README.md#a-warm-restart',
-  trust: '../packages/agent/README.md#roots',
+  admin: '../../packages/agent/README.md#admin-endpoint',
+  files: '../../packages/agent/README.md#secrets-in-files',
+  identities: '../../packages/agent/README.md#an-own-socket',
+  idle: '../../packages/agent/README.md#many-identities',
+  kubernetes: '../../packages/agent/README.md#the-pods-of-a-node',
+  output: '../../packages/agent/README.md#output-directory',
+  rotation: '../run/root-rotation.md',
+  sds: '../../packages/sds-server/README.md#guarantees',
+  sockets: '../../packages/sds-server/README.md#bounds',
+  store: '../../packages/agent/README.md#a-warm-restart',
+  trust: '../../packages/agent/README.md#roots',
 }
 
 /** What stands in front of the tables. */
@@ -50,9 +50,9 @@ const HEAD = `# Configuration
 Every key of the configuration file. \`npm run config-reference\` writes this page from the schema of the agent; a test compares them.
 
 The file is YAML 1.2 or JSON: \`--config\`, else \`$LIVERY_CONFIG\`, else \`livery.yaml\` in the working directory. A flag comes before the
-environment, the environment before the file, the file before the default. [The agent's page](../packages/agent/README.md#configuration) says what
-the sections do, which [variables](migrate-istio-agent.md#variables) set keys, and what takes effect
-[while it runs](../packages/agent/README.md#while-it-runs). \`livery check-config\` checks a file, and prints each value with its origin.
+environment, the environment before the file, the file before the default. [The agent's page](../../packages/agent/README.md#configuration) says what
+the sections do, which [variables](../start/migrate-istio-agent.md#variables) set keys, and what takes effect
+[while it runs](../../packages/agent/README.md#while-it-runs). \`livery check-config\` checks a file, and prints each value with its origin.
 
 \`\`\`yaml
 ca: { plugin: embedded, directory: state/ca }
@@ -104,7 +104,7 @@ async function caSections(): Promise<string[]> {
   const plugins = Object.entries(BUILT_IN_CA_PLUGINS).map(async ([name, load]) => {
     const { plugin } = await load()
     const own = optionTable(plugin.options, 'ca')
-    const link = `[The page of the plugin](../packages/ca-plugins/docs/${name}.md).`
+    const link = `[The page of the plugin](../../packages/ca-plugins/docs/${name}.md).`
     return section(3, `ca: ${name}`, [`${plugin.needs?.length ? `${needed(plugin.needs)} ` : ''}${link}`, own])
   })
   const known = new Map<PluginOption, string>()
@@ -117,9 +117,9 @@ async function caSections(): Promise<string[]> {
     for (const option of Object.values(options)) known.set(option, title)
   }
   const intro = `Who signs; required. The agent defines these keys, the plugin the others. \`user\` is for a plugin from a module:
-[CA plugins](../packages/agent/README.md#ca-plugins).`
+[CA plugins](../../packages/agent/README.md#ca-plugins).`
   const credentials =
-    'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'
+    'Where tokens for the CA come from: [credentials](../../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'
   return [
     section(2, 'ca', [intro, optionTable(common, 'ca')]),
     ...(await Promise.all(plugins)),

@@ -23,18 +23,18 @@ const MARKS: Readonly<Record<string, string>> = {
 
 /** By other tests, as they stand. */
 const RUN_ELSEWHERE: readonly (readonly [papers: RegExp, test: string])[] = [
-  [/^docs\/kubernetes\.md$/, 'kubernetes-guide.test.ts'],
-  [/^docs\/root-rotation\.md$/, 'root-rotation-guide.test.ts'],
-  [/^docs\/runbook\//, 'runbook.test.ts'],
+  [/^docs\/start\/kubernetes\.md$/, 'kubernetes-guide.test.ts'],
+  [/^docs\/run\/root-rotation\.md$/, 'root-rotation-guide.test.ts'],
+  [/^docs\/run\/runbook\//, 'runbook.test.ts'],
 ]
 
 /** Its commands are for a machine without an agent and without a file. */
-const ALONE = 'docs/migrate-istio-agent.md'
+const ALONE = 'docs/start/migrate-istio-agent.md'
 
 const isRunElsewhere = (paper: string): boolean => RUN_ELSEWHERE.some(([papers]) => papers.test(paper))
 const plainOf = (paper: string): readonly string[] =>
   blocksOf(paper, 'sh').flatMap(({ mark, text }) => (mark === '' ? [text] : []))
-/** The commands of these pages are for an agent with the first configuration of docs/install.md. */
+/** The commands of these pages are for an agent with the first configuration of docs/start/install.md. */
 const WITH_AGENT = PAPERS.filter(
   paper => /^docs\//.test(paper) && paper !== ALONE && !isRunElsewhere(paper) && plainOf(paper).length > 0,
 )
@@ -44,7 +44,7 @@ after(() => agent?.[Symbol.asyncDispose]())
 const folder = temporaryFolder({ after })
 const empty = temporaryFolder({ after })
 before(async () => {
-  const [configuration] = blocksOf('docs/install.md', 'yaml')
+  const [configuration] = blocksOf('docs/start/install.md', 'yaml')
   assert.ok(configuration)
   writeFileSync(join(folder, 'livery.yaml'), configuration.text)
   agent = new LiveryProcess(['run'], { cwd: folder })
@@ -72,10 +72,10 @@ async function follow(paper: string, cwd: string): Promise<string> {
 
 /** What a reader has to see. */
 const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
-  'docs/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
-  'docs/concepts.md': [/sa\/web: Available/, /issued: serial/, /cluster\.local: steady/, /web\.sock: listening/],
-  'docs/logs.md': [/^sds +debug$/m, /^ca +trace$|"ca":"trace"/m],
-  'docs/clients.md': [
+  'docs/start/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
+  'docs/understand/concepts.md': [/sa\/web: Available/, /issued: serial/, /cluster\.local: steady/, /web\.sock: listening/],
+  'docs/reference/logs.md': [/^sds +debug$/m, /^ca +trace$|"ca":"trace"/m],
+  'docs/start/clients.md': [
     /web\.sock: listening/,
     /Subject Alternative Name[\s\S]*spiffe:\/\/cluster\.local\/ns\/default\/sa\/web/,
   ],
