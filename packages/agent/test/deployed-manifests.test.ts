@@ -84,7 +84,8 @@ const TRIALS: readonly Trial[] = [
     skip: noIstiod || noSharedNode,
     socketName: 'livery',
     async prepare(t, namespace) {
-      const [, text = ''] = /```yaml\n( *profile: istio\n *kubernetes:[\s\S]*?)```/.exec(read('docs/start/istio.md')) ?? []
+      const [, text = ''] =
+        /```yaml\n( *profile: istio\n *kubernetes:[\s\S]*?)```/.exec(read('docs/start/istio.md')) ?? []
       // The profile has this address.
       const moved = `ca: { address: "${ISTIOD}" }\nhealth: { address: "0.0.0.0:15121" }\n`
       const config = `${text.replaceAll(/^ {3}/gm, '')}${moved}`

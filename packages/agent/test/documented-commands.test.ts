@@ -73,7 +73,12 @@ async function follow(paper: string, cwd: string): Promise<string> {
 /** What a reader has to see. */
 const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
   'docs/start/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
-  'docs/understand/concepts.md': [/sa\/web: Available/, /issued: serial/, /cluster\.local: steady/, /web\.sock: listening/],
+  'docs/understand/concepts.md': [
+    /sa\/web: Available/,
+    /issued: serial/,
+    /cluster\.local: steady/,
+    /web\.sock: listening/,
+  ],
   'docs/reference/logs.md': [/^sds +debug$/m, /^ca +trace$|"ca":"trace"/m],
   'docs/start/clients.md': [
     /web\.sock: listening/,
