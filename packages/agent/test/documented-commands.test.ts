@@ -31,12 +31,16 @@ const RUN_ELSEWHERE: readonly (readonly [papers: RegExp, test: string])[] = [
 /** Its commands are for a machine without an agent and without a file. */
 const ALONE = 'docs/start/migrate-istio-agent.md'
 
+/** Its commands start a CA and an agent. */
+const LAPTOP = 'docs/start/two-nodes.md'
+
 const isRunElsewhere = (paper: string): boolean => RUN_ELSEWHERE.some(([papers]) => papers.test(paper))
 const plainOf = (paper: string): readonly string[] =>
   blocksOf(paper, 'sh').flatMap(({ mark, text }) => (mark === '' ? [text] : []))
 /** The commands of these pages are for an agent with the first configuration of docs/start/install.md. */
 const WITH_AGENT = PAPERS.filter(
-  paper => /^docs\//.test(paper) && paper !== ALONE && !isRunElsewhere(paper) && plainOf(paper).length > 0,
+  paper =>
+    /^docs\//.test(paper) && ![ALONE, LAPTOP].includes(paper) && !isRunElsewhere(paper) && plainOf(paper).length > 0,
 )
 
 let agent: LiveryProcess | undefined
@@ -55,7 +59,7 @@ test('each command is run by a test, or marked by what it needs', () => {
   assert.ok(WITH_AGENT.length >= 4)
   for (const paper of PAPERS.filter(path => /^docs\/|^packages\/ca-plugins\/docs\//.test(path))) {
     for (const { mark } of blocksOf(paper, 'sh')) assert.ok(mark === '' || mark in MARKS, `${paper}: sh ${mark}`)
-    const isRun = [...WITH_AGENT, ALONE].includes(paper) || isRunElsewhere(paper)
+    const isRun = [...WITH_AGENT, ALONE, LAPTOP].includes(paper) || isRunElsewhere(paper)
     assert.ok(isRun || plainOf(paper).length === 0, `nothing runs the commands of ${paper}`)
   }
   for (const [, file] of RUN_ELSEWHERE) assert.ok(read(`packages/agent/test/${file}`).includes('```sh'), file)
@@ -98,8 +102,6 @@ test(`${ALONE}: the variables are a configuration, with their origins`, async ()
   assert.match(output, /ratio: 0\.6 +# .*SECRET_GRACE_PERIOD_RATIO/)
   assert.match(output, /address: istiod\.istio-system\.svc:15012 +# .*CA_ADDR/)
 })
-
-const LAPTOP = 'packages/agent/README.md'
 
 test(`${LAPTOP}: two nodes on one laptop`, { timeout: 110_000 }, async ({ signal }) => {
   const [startCa = '', startNode = '', look = '', rotate = ''] = plainOf(LAPTOP)

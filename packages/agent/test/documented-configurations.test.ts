@@ -95,9 +95,9 @@ for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
     }
   })
 
-test('the configuration of a node of Kubernetes is accepted unchanged, and so is the section in the README', async () => {
+test('the configuration of a node of Kubernetes is accepted unchanged, and so is the section in docs/run/pods.md', async () => {
   const example = readFileSync(new URL('../deploy/kubernetes-node.yaml', packages), 'utf8')
-  const [section = ''] = /(?<=```yaml\n)kubernetes:\n[\s\S]*?(?=```)/.exec(page('agent/README.md')) ?? []
+  const [section = ''] = /(?<=```yaml\n)kubernetes:\n[\s\S]*?(?=```)/.exec(page('../docs/run/pods.md')) ?? []
   for (const text of [example, `ca: { plugin: embedded }\n${section}`]) {
     const file = join(folder, 'livery.yaml')
     writeFileSync(file, text)
