@@ -8,7 +8,7 @@ WORKDIR /livery
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 COPY packages/native-keygen packages/native-keygen
-# Without cargo's folder in it, the same sources give the same bytes: docs/supply-chain.md.
+# Without cargo's folder in it, the same sources give the same bytes: docs/understand/supply-chain.md.
 RUN RUSTFLAGS="--remap-path-prefix=${CARGO_HOME}=/cargo" cargo build --release --locked
 
 FROM ${NODE_IMAGE} AS rootfs

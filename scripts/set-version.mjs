@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { root, say } from './setup-step.mjs'
 
 const MANIFESTS = ['package.json', 'benchmarks/package.json', 'packages/*/package.json', 'examples/*/package.json']
-const NAMES_THE_IMAGE = ['deploy/kubernetes/*.yaml', 'docs/kubernetes.md']
+const NAMES_THE_IMAGE = ['deploy/kubernetes/*.yaml', 'docs/start/kubernetes.md']
 const OURS = /^@livery\//
 
 const [version = ''] = process.argv.slice(2)

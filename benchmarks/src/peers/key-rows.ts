@@ -143,7 +143,7 @@ function istioSide(bench: Bench, workdir: Workdir, type: MeasuredType): Side {
   }
 }
 
-/** The rows that `docs/rsa-keys.md` compares: the default against aws-lc's own generator, in the same process. */
+/** The rows that `docs/understand/rsa-keys.md` compares: the default against aws-lc's own generator, in the same process. */
 async function againstLibrary({ rounds, say }: Bench): Promise<Comparison[]> {
   const [simd, library] = [rsaSide('simd'), rsaSide('library')]
   const measured = await inRounds(rounds, [simd.side, library.side], say)

@@ -1,11 +1,11 @@
-/** docs/configuration.md is what the schema makes of it, and the schema says what each key means. */
+/** docs/reference/configuration.md is what the schema makes of it, and the schema says what each key means. */
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
 import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from '../src/plugin/built-in-plugins.ts'
 import { PAGE, page, pluginPages, settingRows } from './config-reference.ts'
 
-test('docs/configuration.md is current', async () => {
+test('docs/reference/configuration.md is current', async () => {
   assert.equal(await readFile(PAGE, 'utf8'), await page(), 'The schema has changed. Run npm run config-reference')
 })
 

@@ -1,4 +1,4 @@
-/** Writes docs/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
+/** Writes docs/reference/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core/plugin'
@@ -12,7 +12,7 @@ import { isTreeObject } from '../src/schema/config-tree.ts'
 import { optionsSchema } from '../src/schema/plugin-schema.ts'
 import { factsOf, type Shape } from '../src/schema/shape.ts'
 
-export const PAGE = fileURLToPath(new URL('../../../docs/configuration.md', import.meta.url))
+export const PAGE = fileURLToPath(new URL('../../../docs/reference/configuration.md', import.meta.url))
 
 const PLUGIN_PAGES = new URL('../../ca-plugins/docs/', import.meta.url)
 
@@ -29,36 +29,43 @@ interface KeyRow {
 /** Sections whose mappings others share, before those others. */
 const FIRST = ['sockets', 'output']
 
-/** What says more about a section, below packages/agent/README.md or docs. */
+/** The page about a section. */
 const MORE: Readonly<Record<string, string>> = {
-  admin: '../packages/agent/README.md#admin-endpoint',
-  files: '../packages/agent/README.md#secrets-in-files',
-  identities: '../packages/agent/README.md#an-own-socket',
-  idle: '../packages/agent/README.md#many-identities',
-  kubernetes: '../packages/agent/README.md#the-pods-of-a-node',
-  output: '../packages/agent/README.md#output-directory',
-  rotation: 'root-rotation.md',
-  sds: '../packages/sds-server/README.md#guarantees',
-  sockets: '../packages/sds-server/README.md#bounds',
-  store: '../packages/agent/README.md#a-warm-restart',
-  trust: '../packages/agent/README.md#roots',
+  admin: '../run/admin.md',
+  files: '../run/files.md',
+  identities: '../run/certificates.md',
+  idle: '../run/sockets.md#a-shared-socket',
+  kubernetes: '../run/pods.md',
+  output: '../run/files.md#write-an-output-directory',
+  rotation: '../run/certificates.md#renewal-and-outages',
+  sds: '../../packages/sds-server/README.md#guarantees',
+  sockets: '../run/sockets.md',
+  store: '../run/restarts.md#a-warm-restart',
+  trust: '../run/roots.md',
 }
 
 /** What stands in front of the tables. */
 const HEAD = `# Configuration
 
-Every key of the configuration file. \`npm run config-reference\` writes this page from the schema of the agent; a test compares them.
+Every key of the configuration file. \`npm run config-reference\` writes this page from the schema of the agent.
 
-The file is YAML 1.2 or JSON: \`--config\`, else \`$LIVERY_CONFIG\`, else \`livery.yaml\` in the working directory. A flag comes before the
-environment, the environment before the file, the file before the default. [The agent's page](../packages/agent/README.md#configuration) says what
-the sections do, which [variables](migrate-istio-agent.md#variables) set keys, and what takes effect
-[while it runs](../packages/agent/README.md#while-it-runs). \`livery check-config\` checks a file, and prints each value with its origin.
+The file is YAML 1.2 or JSON: \`--config\`, else \`$LIVERY_CONFIG\`, else \`livery.yaml\` in the working directory. Precedence: flag, environment, file, default.
+Relative paths start at the file they are written in; in variables and flags, at the working directory. \`livery check-config\` checks a file, and prints each value with its
+origin. It reports all invalid values at once, with file, line, key, value, reason and remedy. [Reload](../run/restarts.md#reload) says what takes effect while the agent runs.
 
 \`\`\`yaml
 ca: { plugin: embedded, directory: state/ca }
 identities:
   - { id: spiffe://cluster.local/ns/default/sa/web, socket: run/web.sock }
 \`\`\`
+
+| variable | sets |
+|---|---|
+| \`LIVERY_CONFIG\` | the configuration file, without \`--config\` |
+| \`LIVERY_KEYGEN\` | \`native\` (fail without the addon) or \`webcrypto\`; default: the addon where it is built |
+| \`NODE_NAME\` | \`kubernetes.nodeName\`, where the file has the section \`kubernetes\` |
+| \`LOG\` | \`log.level\`, such as \`info,sds:debug,ca:trace\` |
+| [those of Istio's agent and of ztunnel](../start/migrate-istio-agent.md#variables) | the keys named there |
 
 | written as | is |
 |---|---|
@@ -104,7 +111,7 @@ async function caSections(): Promise<string[]> {
   const plugins = Object.entries(BUILT_IN_CA_PLUGINS).map(async ([name, load]) => {
     const { plugin } = await load()
     const own = optionTable(plugin.options, 'ca')
-    const link = `[The page of the plugin](../packages/ca-plugins/docs/${name}.md).`
+    const link = `[The page of the plugin](../../packages/ca-plugins/docs/${name}.md).`
     return section(3, `ca: ${name}`, [`${plugin.needs?.length ? `${needed(plugin.needs)} ` : ''}${link}`, own])
   })
   const known = new Map<PluginOption, string>()
@@ -117,9 +124,9 @@ async function caSections(): Promise<string[]> {
     for (const option of Object.values(options)) known.set(option, title)
   }
   const intro = `Who signs; required. The agent defines these keys, the plugin the others. \`user\` is for a plugin from a module:
-[CA plugins](../packages/agent/README.md#ca-plugins).`
+[how the agent runs a CA plugin](../extend/plugin-process.md).`
   const credentials =
-    'Where tokens for the CA come from: [credentials](../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'
+    'Where tokens for the CA come from: [credentials](../../packages/ca-plugins/docs/credentials.md). `token-file`, the default, has no keys.'
   return [
     section(2, 'ca', [intro, optionTable(common, 'ca')]),
     ...(await Promise.all(plugins)),

@@ -19,7 +19,7 @@ import { noSharedNode } from './shared-node.ts'
 const repository = fileURLToPath(new URL('../../..', import.meta.url))
 const MANIFESTS = 'deploy/kubernetes'
 const ISTIOD = 'istiod.istio-system.svc:15012'
-/** Of a pod that kubernetes-node.yaml or docs/istio.md chooses. */
+/** Of a pod that kubernetes-node.yaml or docs/start/istio.md chooses. */
 const LABELS = { 'livery.dev/inject': 'true', 'security.istio.io/tlsMode': 'istio' }
 const TOKENS = { apiGroups: [''], resources: ['serviceaccounts/token'], verbs: ['create'] }
 
@@ -79,12 +79,13 @@ const TRIALS: readonly Trial[] = [
     },
   },
   {
-    file: 'docs/istio.md',
+    file: 'docs/start/istio.md',
     how: 'one agent per node',
     skip: noIstiod || noSharedNode,
     socketName: 'livery',
     async prepare(t, namespace) {
-      const [, text = ''] = /```yaml\n( *profile: istio\n *kubernetes:[\s\S]*?)```/.exec(read('docs/istio.md')) ?? []
+      const [, text = ''] =
+        /```yaml\n( *profile: istio\n *kubernetes:[\s\S]*?)```/.exec(read('docs/start/istio.md')) ?? []
       // The profile has this address.
       const moved = `ca: { address: "${ISTIOD}" }\nhealth: { address: "0.0.0.0:15121" }\n`
       const config = `${text.replaceAll(/^ {3}/gm, '')}${moved}`

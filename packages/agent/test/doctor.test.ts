@@ -75,7 +75,7 @@ test('of an agent that serves nothing is wrong; exit 0', async t => {
     )
   const text = await livery(['doctor', '--admin', admin], { cwd })
   assert.match(text.stdout, /^ok +socket +\S+web\.sock\n {2}mode 0660.*it answers$/m)
-  assert.match(text.stdout, /\n\nNothing is wrong on this node\. [\s\S]*docs\/runbook\/calls-refused\.md\n$/)
+  assert.match(text.stdout, /\n\nNothing is wrong on this node\. [\s\S]*docs\/run\/runbook\/calls-refused\.md\n$/)
 })
 
 test('a folder in which others can replace the socket, and a socket of another mode', async t => {

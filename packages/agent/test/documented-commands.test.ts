@@ -23,20 +23,24 @@ const MARKS: Readonly<Record<string, string>> = {
 
 /** By other tests, as they stand. */
 const RUN_ELSEWHERE: readonly (readonly [papers: RegExp, test: string])[] = [
-  [/^docs\/kubernetes\.md$/, 'kubernetes-guide.test.ts'],
-  [/^docs\/root-rotation\.md$/, 'root-rotation-guide.test.ts'],
-  [/^docs\/runbook\//, 'runbook.test.ts'],
+  [/^docs\/start\/kubernetes\.md$/, 'kubernetes-guide.test.ts'],
+  [/^docs\/run\/root-rotation\.md$/, 'root-rotation-guide.test.ts'],
+  [/^docs\/run\/runbook\//, 'runbook.test.ts'],
 ]
 
 /** Its commands are for a machine without an agent and without a file. */
-const ALONE = 'docs/migrate-istio-agent.md'
+const ALONE = 'docs/start/migrate-istio-agent.md'
+
+/** Its commands start a CA and an agent. */
+const LAPTOP = 'docs/start/two-nodes.md'
 
 const isRunElsewhere = (paper: string): boolean => RUN_ELSEWHERE.some(([papers]) => papers.test(paper))
 const plainOf = (paper: string): readonly string[] =>
   blocksOf(paper, 'sh').flatMap(({ mark, text }) => (mark === '' ? [text] : []))
-/** The commands of these pages are for an agent with the first configuration of docs/install.md. */
+/** The commands of these pages are for an agent with the first configuration of docs/start/install.md. */
 const WITH_AGENT = PAPERS.filter(
-  paper => /^docs\//.test(paper) && paper !== ALONE && !isRunElsewhere(paper) && plainOf(paper).length > 0,
+  paper =>
+    /^docs\//.test(paper) && ![ALONE, LAPTOP].includes(paper) && !isRunElsewhere(paper) && plainOf(paper).length > 0,
 )
 
 let agent: LiveryProcess | undefined
@@ -44,7 +48,7 @@ after(() => agent?.[Symbol.asyncDispose]())
 const folder = temporaryFolder({ after })
 const empty = temporaryFolder({ after })
 before(async () => {
-  const [configuration] = blocksOf('docs/install.md', 'yaml')
+  const [configuration] = blocksOf('docs/start/install.md', 'yaml')
   assert.ok(configuration)
   writeFileSync(join(folder, 'livery.yaml'), configuration.text)
   agent = new LiveryProcess(['run'], { cwd: folder })
@@ -55,7 +59,7 @@ test('each command is run by a test, or marked by what it needs', () => {
   assert.ok(WITH_AGENT.length >= 4)
   for (const paper of PAPERS.filter(path => /^docs\/|^packages\/ca-plugins\/docs\//.test(path))) {
     for (const { mark } of blocksOf(paper, 'sh')) assert.ok(mark === '' || mark in MARKS, `${paper}: sh ${mark}`)
-    const isRun = [...WITH_AGENT, ALONE].includes(paper) || isRunElsewhere(paper)
+    const isRun = [...WITH_AGENT, ALONE, LAPTOP].includes(paper) || isRunElsewhere(paper)
     assert.ok(isRun || plainOf(paper).length === 0, `nothing runs the commands of ${paper}`)
   }
   for (const [, file] of RUN_ELSEWHERE) assert.ok(read(`packages/agent/test/${file}`).includes('```sh'), file)
@@ -72,10 +76,15 @@ async function follow(paper: string, cwd: string): Promise<string> {
 
 /** What a reader has to see. */
 const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {
-  'docs/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
-  'docs/concepts.md': [/sa\/web: Available/, /issued: serial/, /cluster\.local: steady/, /web\.sock: listening/],
-  'docs/logs.md': [/^sds +debug$/m, /^ca +trace$|"ca":"trace"/m],
-  'docs/clients.md': [
+  'docs/start/install.md': [/plugin: embedded/, /sa\/web +Available/, /^ok +agent/m],
+  'docs/understand/concepts.md': [
+    /sa\/web: Available/,
+    /issued: serial/,
+    /cluster\.local: steady/,
+    /web\.sock: listening/,
+  ],
+  'docs/reference/logs.md': [/^sds +debug$/m, /^ca +trace$|"ca":"trace"/m],
+  'docs/start/clients.md': [
     /web\.sock: listening/,
     /Subject Alternative Name[\s\S]*spiffe:\/\/cluster\.local\/ns\/default\/sa\/web/,
   ],
@@ -93,8 +102,6 @@ test(`${ALONE}: the variables are a configuration, with their origins`, async ()
   assert.match(output, /ratio: 0\.6 +# .*SECRET_GRACE_PERIOD_RATIO/)
   assert.match(output, /address: istiod\.istio-system\.svc:15012 +# .*CA_ADDR/)
 })
-
-const LAPTOP = 'packages/agent/README.md'
 
 test(`${LAPTOP}: two nodes on one laptop`, { timeout: 110_000 }, async ({ signal }) => {
   const [startCa = '', startNode = '', look = '', rotate = ''] = plainOf(LAPTOP)

@@ -67,8 +67,8 @@ test('every configuration in the papers is accepted', async () => {
   }
 })
 
-test('docs/istio.md: each configuration is accepted unchanged', async () => {
-  const examples = [...page('../docs/istio.md').matchAll(/^( *)```yaml\n( *profile: [\s\S]*?)```/gm)]
+test('docs/start/istio.md: each configuration is accepted unchanged', async () => {
+  const examples = [...page('../docs/start/istio.md').matchAll(/^( *)```yaml\n( *profile: [\s\S]*?)```/gm)]
   assert.equal(examples.length, 3)
   for (const [, indent = '', example = ''] of examples) {
     const file = join(folder, 'istio.yaml')
@@ -95,9 +95,9 @@ for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
     }
   })
 
-test('the configuration of a node of Kubernetes is accepted unchanged, and so is the section in the README', async () => {
+test('the configuration of a node of Kubernetes is accepted unchanged, and so is the section in docs/run/pods.md', async () => {
   const example = readFileSync(new URL('../deploy/kubernetes-node.yaml', packages), 'utf8')
-  const [section = ''] = /(?<=```yaml\n)kubernetes:\n[\s\S]*?(?=```)/.exec(page('agent/README.md')) ?? []
+  const [section = ''] = /(?<=```yaml\n)kubernetes:\n[\s\S]*?(?=```)/.exec(page('../docs/run/pods.md')) ?? []
   for (const text of [example, `ca: { plugin: embedded }\n${section}`]) {
     const file = join(folder, 'livery.yaml')
     writeFileSync(file, text)
@@ -109,13 +109,13 @@ test('the configuration of a node of Kubernetes is accepted unchanged, and so is
   }
 })
 
-/** The keys of docs/configuration.md, each with the mappings above it, without the signs for lists. */
+/** The keys of docs/reference/configuration.md, each with the mappings above it, without the signs for lists. */
 function knownKeys(): ReadonlySet<string> {
-  const keys = [...read('docs/configuration.md').matchAll(/^\| \[?`([^`]+)`/gm)].map(([, key = '']) => key)
+  const keys = [...read('docs/reference/configuration.md').matchAll(/^\| \[?`([^`]+)`/gm)].map(([, key = '']) => key)
   return new Set(keys.flatMap(key => key.split('.').map((_, index, names) => names.slice(0, index + 1).join('.'))))
 }
 
-const MIGRATIONS = PAPERS.filter(paper => paper.startsWith('docs/migrate-'))
+const MIGRATIONS = PAPERS.filter(paper => paper.startsWith('docs/start/migrate-'))
 
 test('the pages of migration name keys that there are', () => {
   assert.equal(MIGRATIONS.length, 3)
@@ -141,8 +141,8 @@ const SAMPLES: Readonly<Record<string, string>> = {
   PROXY_CONFIG: 'discoveryAddress: istiod:15012',
 }
 
-test('docs/migrate-istio-agent.md: each variable sets the key that the page names', () => {
-  const [, table = ''] = /\n((?:\| `[A-Z].*\n)+)/.exec(read('docs/migrate-istio-agent.md')) ?? []
+test('docs/start/migrate-istio-agent.md: each variable sets the key that the page names', () => {
+  const [, table = ''] = /\n((?:\| `[A-Z].*\n)+)/.exec(read('docs/start/migrate-istio-agent.md')) ?? []
   const rows = [...table.matchAll(/^\| (.*?) \| `([^`]+)` \|/gm)]
   assert.ok(rows.length >= 20)
   for (const [, names = '', key = ''] of rows)

@@ -1,5 +1,5 @@
 /**
- * The commands of docs/kubernetes.md at a real API server, which LIVERY_KUBE names. The test stands in for scheduler, controller
+ * The commands of docs/start/kubernetes.md at a real API server, which LIVERY_KUBE names. The test stands in for scheduler, controller
  * of DaemonSets and kubelet: it starts the agent's pod as the API server describes it, on the root file system of the image.
  */
 import assert from 'node:assert/strict'
@@ -34,7 +34,7 @@ const skip =
 
 /** The commands of a section, one that reads from standard input whole. */
 function commandsOf(heading: string): readonly string[] {
-  const page = readFileSync(join(repository, 'docs/kubernetes.md'), 'utf8')
+  const page = readFileSync(join(repository, 'docs/start/kubernetes.md'), 'utf8')
   const [, section = ''] =
     page
       .split(/^## /m)

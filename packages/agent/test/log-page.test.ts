@@ -1,4 +1,4 @@
-/** docs/logs.md against the code: every event is in it, with the level and the fields of its line. */
+/** docs/reference/logs.md against the code: every event is in it, with the level and the fields of its line. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
@@ -10,7 +10,7 @@ import { LOG_SCOPES } from '../src/schema/log-level.ts'
 import { type Line, memoryLog } from './memory-log.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-const page = readFileSync(`${root}docs/logs.md`, 'utf8')
+const page = readFileSync(`${root}docs/reference/logs.md`, 'utf8')
 
 interface Row {
   readonly level: string
@@ -130,7 +130,7 @@ for (const [kind, event] of Object.entries(EVENTS)) {
   // Two kinds are written under the name of another.
   if (line['event'] !== kind) continue
   test(`${kind}: the page has its level and fields`, () => {
-    const row = rows.get(kind) ?? assert.fail(`${kind} is not in docs/logs.md`)
+    const row = rows.get(kind) ?? assert.fail(`${kind} is not in docs/reference/logs.md`)
     assert.deepEqual([line['level'], line['scope'] ?? 'agent'], [row.level, row.scope])
     // `resource` is in every row of the first table.
     const fields = Object.keys(line).filter(name => !COMMON.has(name) || row.fields.includes(name))

@@ -1,12 +1,18 @@
-/** man/livery.1 is what the commands make of it, and roff that man can show. */
+/** man/livery.1 and docs/reference/commands.md are what the commands make of them; the first is roff that man can show. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { PAGE, page } from './man-page.ts'
+import { COMMANDS_PAGE, commandsPage } from './commands-page.ts'
+import { PAGE, page, program } from './man-page.ts'
 
 test('man/livery.1 is current', async () => {
   assert.equal(await readFile(PAGE, 'utf8'), page(), 'The commands have changed. Run npm run man')
+})
+
+test('docs/reference/commands.md is current', async () => {
+  const text = await readFile(COMMANDS_PAGE, 'utf8')
+  assert.equal(text, commandsPage(program()), 'The commands have changed. Run npm run man')
 })
 
 const CHECKS: Readonly<Record<string, readonly string[]>> = {

@@ -1,4 +1,4 @@
-/** Writes man/livery.1, in roff (man(7)): each command with its options and examples, from the description that the program has. */
+/** Writes man/livery.1, in roff (man(7)), and docs/reference/commands.md: each command with its options and examples, from the description that the program has. */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { createProgram, EXIT_CODES, PRECEDENCE } from '../src/cli.ts'
@@ -9,13 +9,14 @@ import {
   type OptionReference,
   readCommand,
 } from '../src/usage/command-reference.ts'
+import { COMMANDS_PAGE, commandsPage } from './commands-page.ts'
 
 export const PAGE = fileURLToPath(new URL('../man/livery.1', import.meta.url))
 
 const HOMEPAGE = 'https://github.com/livery/livery'
 
 /** The commands as the program has them. */
-function program(): CommandReference {
+export function program(): CommandReference {
   const terminal = { environment: {}, workingDirectory: '/', terminal: false, out: () => {}, err: () => {} }
   return readCommand(createProgram(terminal, () => {}))
 }
@@ -97,4 +98,7 @@ function text(words: string): string {
   return words.replaceAll('\\', '\\e').replaceAll('-', '\\-').replaceAll('~', '\\(ti').replaceAll('^', '\\(ha')
 }
 
-if (import.meta.main) writeFileSync(PAGE, page())
+if (import.meta.main) {
+  writeFileSync(PAGE, page())
+  writeFileSync(COMMANDS_PAGE, commandsPage(program()))
+}

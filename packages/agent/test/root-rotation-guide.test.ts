@@ -1,4 +1,4 @@
-/** The commands of docs/root-rotation.md, word for word. */
+/** The commands of docs/run/root-rotation.md, word for word. */
 import assert from 'node:assert/strict'
 import { readFile, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,7 +18,7 @@ const skip = readPeerCredentials ? false : 'no addon to recognise the operator o
 test('the guide to a root rotation works word for word', { timeout: 240_000, skip }, async ({ signal }) => {
   using folder = new TemporaryFolder()
   await symlink(join(ROOT, 'node_modules'), join(folder.path, 'node_modules'))
-  const guide = await readFile(join(ROOT, 'docs/root-rotation.md'), 'utf8')
+  const guide = await readFile(join(ROOT, 'docs/run/root-rotation.md'), 'utf8')
   const commands = [...guide.matchAll(/```sh\n(.*?)```/gs)].map(([, block]) => block ?? '')
   assert.ok(commands.length >= 6)
   // Job control, as in a terminal: the guide ends its programs by their numbers.

@@ -1,4 +1,4 @@
-/** docs/runbook/calls-refused.md: two nodes whose CAs have different roots, and its commands, which show it. */
+/** docs/run/runbook/calls-refused.md: two nodes whose CAs have different roots, and its commands, which show it. */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { Command, shellEnvironment } from './command.ts'
 import { get, noEnvoy, Pair, startAgent, until } from './envoy-bench.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-const page = readFileSync(join(root, 'docs/runbook/calls-refused.md'), 'utf8')
+const page = readFileSync(join(root, 'docs/run/runbook/calls-refused.md'), 'utf8')
 
 function workload(name: string): object {
   const id = `spiffe://cluster.local/ns/default/sa/${name}`

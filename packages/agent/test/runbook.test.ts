@@ -1,4 +1,4 @@
-/** The pages of docs/runbook: each but one belongs to an alert, and its commands find the fault on a node that has it. */
+/** The pages of docs/run/runbook: each but one belongs to an alert, and its commands find the fault on a node that has it. */
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, test } from 'node:test'
@@ -9,11 +9,11 @@ import { parse } from 'yaml'
 import { noTroubledNode, TroubledNode } from './troubled-node.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
-const pages = readdirSync(`${root}docs/runbook`).filter(file => file !== 'README.md')
+const pages = readdirSync(`${root}docs/run/runbook`).filter(file => file !== 'README.md')
 /** No agent sees what it is about; its commands run in a test with Envoys, `runbook-calls.test.ts`. */
 const WITHOUT_ALERT = 'calls-refused.md'
 const alerted = pages.filter(page => page !== WITHOUT_ALERT)
-const read = (file: string): string => readFileSync(`${root}docs/runbook/${file}`, 'utf8')
+const read = (file: string): string => readFileSync(`${root}docs/run/runbook/${file}`, 'utf8')
 
 interface Alert {
   readonly alert?: string
@@ -30,7 +30,7 @@ test('each alert leads to a page, which names it, and the index has its severity
   assert.ok(alerts.length >= 12)
   const index = read('README.md')
   const linked = alerts.map(({ alert, labels, annotations }) => {
-    const [, page = ''] = /\/blob\/main\/docs\/runbook\/([a-z-]+\.md)$/.exec(annotations.runbook_url) ?? []
+    const [, page = ''] = /\/blob\/main\/docs\/run\/runbook\/([a-z-]+\.md)$/.exec(annotations.runbook_url) ?? []
     assert.ok(read(page).includes(`\`${alert}\``), `${page} does not name ${alert}`)
     assert.match(index, new RegExp(`^\\| \`${alert}\` \\| ${labels.severity} \\| \\[[^\\]]+\\]\\(${page}\\) \\|$`, 'm'))
     return page

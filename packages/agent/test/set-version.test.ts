@@ -53,7 +53,7 @@ test('the chart, its plain manifests and the page about them get the new version
   assert.equal(await move.code(), 0, move.output)
   const chart = readFileSync(join(copy.path, 'deploy/helm/livery/Chart.yaml'), 'utf8')
   assert.match(chart, /^version: 9\.8\.7\nappVersion: "9\.8\.7"$/m)
-  const files = globSync(['deploy/kubernetes/*.yaml', 'docs/kubernetes.md'], { cwd: copy.path })
+  const files = globSync(['deploy/kubernetes/*.yaml', 'docs/start/kubernetes.md'], { cwd: copy.path })
   assert.ok(files.length > 1)
   for (const file of files) {
     const text = readFileSync(join(copy.path, file), 'utf8')

@@ -56,11 +56,11 @@ test('a renewal that fails is on top within a second, with its reason and its re
 })
 
 /** As the alerts have it. */
-const RUNBOOK = 'https://github.com/livery/livery/blob/main/docs/runbook/identities-failing.md'
+const RUNBOOK = 'https://github.com/livery/livery/blob/main/docs/run/runbook/identities-failing.md'
 
 /** Where the link to the runbook leads; it opens beside the page, which has the operator's token. */
 async function runbookLink(place: Locator): Promise<string | null> {
-  const link = place.getByRole('link', { name: 'docs/runbook/identities-failing.md' })
+  const link = place.getByRole('link', { name: 'docs/run/runbook/identities-failing.md' })
   assert.deepEqual([await link.getAttribute('target'), await link.getAttribute('rel')], ['_blank', 'noreferrer'])
   return await link.getAttribute('href')
 }

@@ -65,7 +65,7 @@ function problems(
 ) {
   const found = heldSource(entries, new FakeClock(NOW), fields).diagnose().all(rejections)
   for (const { runbook } of found)
-    if (runbook) assert.ok(existsSync(new URL(`../../../../docs/runbook/${runbook}.md`, import.meta.url)), runbook)
+    if (runbook) assert.ok(existsSync(new URL(`../../../../docs/run/runbook/${runbook}.md`, import.meta.url)), runbook)
   return found
 }
 

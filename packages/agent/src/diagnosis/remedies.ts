@@ -1,7 +1,7 @@
 /** What an operator does about each kind of failure; the pages of the runbook say more. */
 import { counted } from './problem-text.ts'
 
-/** A page of docs/runbook. */
+/** A page of docs/run/runbook. */
 export type RunbookPage =
   | 'calls-refused'
   | 'ca-down'

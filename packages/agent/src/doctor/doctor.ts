@@ -54,7 +54,7 @@ const MAX_ROWS = 3
 
 const WELL = [
   'Nothing is wrong on this node. Do calls to another node fail?',
-  'Compare livery trust status of both, and see docs/runbook/calls-refused.md',
+  'Compare livery trust status of both, and see docs/run/runbook/calls-refused.md',
 ]
 
 /** The worst first. A row each, below it the facts and the remedy, and at the end how much is wrong. */

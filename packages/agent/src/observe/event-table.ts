@@ -1,4 +1,4 @@
-/** One row for each kind of event, from which the log, the ledger and the page read. docs/logs.md lists them for people. */
+/** One row for each kind of event, from which the log, the ledger and the page read. docs/reference/logs.md lists them for people. */
 import { remedyOf } from '../diagnosis/remedies.ts'
 import type { AgentEvent, EventKind, EventOf } from './agent-event.ts'
 import { type Row, rows } from './event-row.ts'

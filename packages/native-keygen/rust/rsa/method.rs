@@ -1,4 +1,4 @@
-//! The three ways to make an RSA key: `docs/rsa-keys.md` compares them.
+//! The three ways to make an RSA key: `docs/understand/rsa-keys.md` compares them.
 
 use std::str::FromStr;
 

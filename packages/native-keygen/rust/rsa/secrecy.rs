@@ -10,7 +10,7 @@ pub fn hide(bytes: &mut [u8]) {
     let _ = bytes;
 }
 
-/// The same value, which an observer may know: `docs/rsa-keys.md` lists each of these and says why.
+/// The same value, which an observer may know: `docs/understand/rsa-keys.md` lists each of these and says why.
 #[inline]
 #[cfg_attr(not(feature = "memcheck"), expect(unused_mut))]
 pub fn public<T: Copy>(mut value: T) -> T {

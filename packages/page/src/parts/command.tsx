@@ -39,7 +39,7 @@ const REPOSITORY = 'https://github.com/livery/livery/blob/main'
 
 /** Opens beside the page, which would else lose its link and the operator's token. */
 export function Runbook({ page }: { readonly page: RunbookPage }) {
-  const path = `docs/runbook/${page}.md`
+  const path = `docs/run/runbook/${page}.md`
   return (
     <span class="runbook">
       runbook:{' '}
