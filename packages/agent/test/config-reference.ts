@@ -1,5 +1,5 @@
-/** Writes docs/reference/configuration.md, and the tables in the pages of plugins and credentials: each key with its form, default and meaning, as the program has them. */
-import { readFileSync, writeFileSync } from 'node:fs'
+/** Writes docs/reference/configuration.md: each key with its form, default and meaning, as the program has them. */
+import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { PluginNeed, PluginOption, PluginOptions } from '@livery/core/plugin'
 import * as v from 'valibot'
@@ -13,8 +13,6 @@ import { optionsSchema } from '../src/schema/plugin-schema.ts'
 import { factsOf, type Shape } from '../src/schema/shape.ts'
 
 export const PAGE = fileURLToPath(new URL('../../../docs/reference/configuration.md', import.meta.url))
-
-const PLUGIN_PAGES = new URL('../../ca-plugins/docs/', import.meta.url)
 
 /** A key as the page has it. */
 interface KeyRow {
@@ -133,30 +131,6 @@ async function caSections(): Promise<string[]> {
     section(2, 'ca.credentials', [credentials]),
     ...sources,
   ]
-}
-
-/** The pages with tables of options of plugins and of sources of credentials, as they have to be. */
-export async function pluginPages(): Promise<ReadonlyMap<string, string>> {
-  const pages = new Map<string, string>()
-  const write = (page: string, name: string, options: PluginOptions): void => {
-    const file = fileURLToPath(new URL(page, PLUGIN_PAGES))
-    const table = new RegExp(`(?<=<!-- options of ${name} -->\\n)[\\s\\S]*?(?=<!-- /options -->)`)
-    const text = pages.get(file) ?? readFileSync(file, 'utf8')
-    if (!table.test(text)) throw new Error(`${file} has no place for the options of ${name}`)
-    pages.set(
-      file,
-      text.replace(table, () => `\n${optionTable(options, '')}\n\n`),
-    )
-  }
-  for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS)) {
-    const { plugin } = await load()
-    write(`${name}.md`, name, { ...(plugin.needs?.includes('members') && MEMBERS_KEY), ...plugin.options })
-  }
-  for (const [name, load] of Object.entries(BUILT_IN_CREDENTIALS)) {
-    const { options } = (await load()).plugin
-    if (Object.keys(options).length > 0) write('credentials.md', name, options)
-  }
-  return pages
 }
 
 function needed(needs: readonly PluginNeed[]): string {
@@ -291,7 +265,4 @@ function more(name: string): string {
   return link === undefined ? '' : ` [More](${link}).`
 }
 
-if (import.meta.main) {
-  writeFileSync(PAGE, await page())
-  for (const [file, text] of await pluginPages()) writeFileSync(file, text)
-}
+if (import.meta.main) writeFileSync(PAGE, await page())

@@ -1,9 +1,8 @@
-/** The pages of the plugins, against the plugins: their examples are taken as they stand, their tables have every option. */
+/** The configurations in the papers are accepted as they stand, and the pages of migration name keys that there are. */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, test } from 'node:test'
-import type { PluginOption, PluginOptions } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { parseAllDocuments } from 'yaml'
 import { environmentSettings } from '../src/config/environment-settings.ts'
@@ -79,22 +78,6 @@ test('docs/start/istio.md: each configuration is accepted unchanged', async () =
   }
 })
 
-for (const [name, load] of Object.entries(BUILT_IN_CA_PLUGINS))
-  test(`ca-plugins/docs/${name}.md: the table has the options of the plugin, with their defaults`, async () => {
-    const { plugin } = await load()
-    const [, table = ''] = /<!-- options of [a-z-]+ -->\n\n((?:\|.*\n)+)/.exec(page(`ca-plugins/docs/${name}.md`)) ?? []
-    const rows = [...table.matchAll(/^\| `([\w.]+)` \| .*? \| (.*?) \|/gm)].map(([, key, cell]) => [key, cell] as const)
-    const documented = new Map(rows.filter(([key]) => key !== 'cas' || plugin.needs?.includes('members') !== true))
-    const options = new Map(flat(plugin.options))
-    assert.deepEqual([...documented.keys()].sort(), [...options.keys()].sort())
-    for (const [key, option] of options) {
-      const cell = documented.get(key)
-      if (option.required) assert.equal(cell, '**required**', key)
-      else if ('default' in option) assert.equal(cell, `\`${written(option.default)}\``, key)
-      else assert.notEqual(cell, '**required**', key)
-    }
-  })
-
 test('the configuration of a node of Kubernetes is accepted unchanged, and so is the section in docs/run/pods.md', async () => {
   const example = readFileSync(new URL('../deploy/kubernetes-node.yaml', packages), 'utf8')
   const [section = ''] = /(?<=```yaml\n)kubernetes:\n[\s\S]*?(?=```)/.exec(page('../docs/run/pods.md')) ?? []
@@ -155,14 +138,3 @@ test('docs/start/migrate-istio-agent.md: each variable sets the key that the pag
       )
     }
 })
-
-function flat(options: PluginOptions, parent = ''): (readonly [string, PluginOption])[] {
-  return Object.entries(options).flatMap(([name, option]) => {
-    const path = `${parent}${name}`
-    return [[path, option] as const, ...(option.type === 'object' ? flat(option.options, `${path}.`) : [])]
-  })
-}
-
-function written(value: unknown): string {
-  return Array.isArray(value) ? `[${value.join(', ')}]` : String(value)
-}

@@ -25,7 +25,7 @@ function linksOf(paper: string) {
 
 function leadsSomewhere(target: string, heading: string | undefined): boolean {
   if (!existsSync(join(REPOSITORY, target))) return false
-  return heading === undefined || headingsOf(target).has(heading)
+  return heading === undefined || !target.endsWith('.md') || headingsOf(target).has(heading)
 }
 
 /** As GitHub names them in a link. */

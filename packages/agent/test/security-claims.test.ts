@@ -1,34 +1,36 @@
-/** SECURITY.md says nothing that a test does not: each row of its tables names one, and the tests that it names exist. */
+/** SECURITY.md promises nothing that a test does not attack: each promise links to one, and the tests that it names exist. */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
+import { REPOSITORY, read } from './papers.ts'
 
-const root = fileURLToPath(new URL('../../../', import.meta.url))
-/** The rows of the tables under the heading "claim". */
-const claims = [
-  ...readFileSync(`${root}SECURITY.md`, 'utf8').matchAll(/^\| claim \|.*\n\|.*\n((?:\|.*\n)+)/gm),
-].flatMap(([, rows = '']) => rows.trimEnd().split('\n'))
-/** A file below `packages`, and a part of a test's name: of one made in a loop, the part that is always there. */
-const REFERENCE = /`([\w./-]+\.(?:test\.ts|rs))`: \*([^*]+)\*/g
+const [, promised = ''] = /^## Promises\n([\s\S]*)^## /m.exec(read('SECURITY.md')) ?? []
+const promises = promised.split('\n').filter(line => line.startsWith('- '))
+/** A file of tests, and the beginning of a test's name: for a test made in a loop, the part that is always there. */
+const ATTACK = /\]\((packages\/[\w./-]+\.(?:test\.ts|rs))#([a-z0-9-]+)\)/g
 
-test('every claim names a test', () => {
+test('every promise links to a test that attacks it', () => {
   assert.deepEqual(
-    claims.filter(row => row.match(REFERENCE) === null),
+    promises.filter(promise => promise.match(ATTACK) === null),
     [],
   )
-  assert.ok(claims.length > 30)
+  assert.ok(promises.length > 60)
 })
 
 test('every test that is named exists', () => {
-  const missing = claims
-    .flatMap(row => [...row.matchAll(REFERENCE)])
-    .filter(([, file = '', name = '']) => !existsSync(`${root}packages/${file}`) || !textOf(file).includes(name))
-    .map(([reference]) => reference)
-  assert.deepEqual(missing, [])
+  const missing = [...promised.matchAll(ATTACK)].filter(
+    ([, file = '', name = '']) => !existsSync(REPOSITORY + file) || !namesIn(file).includes(name),
+  )
+  assert.deepEqual(
+    missing.map(([link]) => link),
+    [],
+  )
 })
 
-/** As the reader of a test's name sees it. */
-function textOf(file: string): string {
-  return readFileSync(`${root}packages/${file}`, 'utf8').replaceAll("\\'", "'")
+/** Its text as a fragment has it: the letters and digits, with hyphens between. */
+function namesIn(file: string): string {
+  return readFileSync(REPOSITORY + file, 'utf8')
+    .toLowerCase()
+    .replaceAll('\\', '')
+    .replaceAll(/[^a-z0-9]+/g, '-')
 }
