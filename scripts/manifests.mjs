@@ -35,7 +35,7 @@ function manifest(name) {
   return `${heading(name)}${objects}`
 }
 
-/** Helm makes the namespace itself (`--create-namespace`). */
+/** The chart has no namespace: it is made and labelled before. */
 function heading(name) {
   const [about] = readFileSync(join(chart, 'examples', name), 'utf8').split('\n')
   return `# Made from the Helm chart by npm run manifests, with examples/${basename(name)}. Change that one.

@@ -132,6 +132,11 @@ export class DeployedAgent implements AsyncDisposable {
     })
   }
 
+  /** All of its log so far. */
+  get output(): string {
+    return this.#process.stderr
+  }
+
   /** The control group of a pod of the node, made on demand. */
   groupOf(uid: string): string {
     return this.#groups.make(groupPath(uid))

@@ -266,6 +266,10 @@ for (const [values, says] of [
   [{ storeDirectory: 's' }, /storeDirectory/],
   [{ capabilities: ['SYS_ADMIN'] }, /capabilities/],
   [{ networkPolicy: { enabld: true } }, /enabld/],
+  [{ confg: {} }, /confg/],
+  [{ rbac: { secrets: ['edge'] } }, /secrets/],
+  [{ rbac: { secrets: { edge: 'web' } } }, /edge/],
+  [{ rbac: { tokenRequests: 'always' } }, /tokenRequests/],
   [{ hostPID: false }, /\/run\/livery\/pods\/socket identifies pods, which needs hostPID: true/],
 ] as const)
   test(`helm refuses ${JSON.stringify(values)}`, { skip }, () => {
@@ -293,10 +297,6 @@ function install(
   // No API server knows these before their operator is there.
   const objects = render(values, name)
     .filter(({ kind }) => kind !== 'PodMonitor' && kind !== 'PrometheusRule')
-    .map(object => ({
-      ...object,
-      metadata: { ...object.metadata, ...(object.metadata.namespace && { namespace: name }) },
-    }))
     .map(object => JSON.parse(JSON.stringify(object).replaceAll('"livery-system"', JSON.stringify(name))))
   assert.equal(kubectl(['create', 'namespace', name]).status, 0)
   t.after(() => {
@@ -335,6 +335,27 @@ test('the API server refuses an unknown field and both numbers of an update, as 
     assert.notEqual(status, 0)
     assert.match(stderr, says)
   }
+})
+
+test('the service account may read the Secrets that rbac.secrets names, and no others', { skip: skipCluster }, t => {
+  const namespaces = [0, 1].map(() => `livery-${randomUUID().slice(0, 8)}`)
+  for (const name of namespaces) {
+    assert.equal(kubectl(['create', 'namespace', name]).status, 0)
+    t.after(() => kubectl(['delete', 'namespace', name, '--wait=false']))
+  }
+  const [edge = '', shop = ''] = namespaces
+  const { namespace, name } = install(t, { rbac: { secrets: { [edge]: ['web'], [shop]: [] } } })
+  const user = `system:serviceaccount:${namespace}:${name}`
+  const rulesIn = (where: string) =>
+    kubectl(['auth', 'can-i', '--list', '--as', user, '--namespace', where])
+      .stdout.split('\n')
+      .flatMap(row => (/^(secrets|\*)/.test(row) ? [row.replaceAll(/ +/g, ' ')] : []))
+  assert.deepEqual([edge, shop, namespace, 'kube-system'].map(rulesIn), [
+    ['secrets [] [web] [get list watch]'],
+    ['secrets [] [] [get list watch]'],
+    [],
+    [],
+  ])
 })
 
 test('the service account may do what its configuration needs, and nothing else', { skip: skipCluster }, t => {

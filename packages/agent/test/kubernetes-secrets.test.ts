@@ -1,85 +1,25 @@
 /** Kubernetes Secrets through the agent to a listener of a real Envoy with two servers' names: at a stand-in of the API server, and at a real one. */
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { FakeClock, type IssuedPair, PairIssuer } from '@livery/core/testing'
 import { freePort } from '@livery/test-support'
 import { deployed, Envoy, noEnvoy, type Tree, until } from './envoy-bench.ts'
-import { KubeAdmin, noKube } from './kube-admin.ts'
-import { KubeNodes } from './kube-nodes.ts'
-import { startOnNode } from './kubernetes-node.ts'
+import { noKube } from './kube-admin.ts'
 import { noMounts } from './launchers.ts'
-import { secretResource } from './pod-api-server.ts'
 import { connect, openStream } from './sds-client.ts'
+import { real, standIn } from './secret-clusters.ts'
 import { serial, serialOf } from './shown-certificate.ts'
 
 const ID = 'spiffe://cluster.local/ns/edge/sa/gateway'
 
-type Fields = Readonly<Record<string, string>>
-
-/** Where the Secrets are. */
-interface Cluster {
-  readonly namespace: string
-  put(name: string, fields: Fields): Promise<void>
-  delete(name: string): Promise<void>
-}
-
-function ofTls({ chain, key }: { readonly chain: readonly string[]; readonly key: string }): Fields {
+function ofTls({
+  chain,
+  key,
+}: {
+  readonly chain: readonly string[]
+  readonly key: string
+}): Readonly<Record<string, string>> {
   return { 'tls.crt': chain.join(''), 'tls.key': key }
-}
-
-async function standIn(t: TestContext) {
-  const node = await startOnNode(t)
-  const namespace = 'edge'
-  const cluster: Cluster = {
-    namespace,
-    put: async (name, fields) => node.server.put(secretResource(namespace, name, fields)),
-    delete: async name => node.server.delete(secretResource(namespace, name, {})),
-  }
-  return { cluster, node }
-}
-
-/** The agent may read the Secrets that its role names, and no others. */
-async function real(t: TestContext) {
-  const kube = new KubeAdmin()
-  const nodes = await KubeNodes.make(kube)
-  t.after(() => nodes[Symbol.asyncDispose]())
-  const { name: namespace } = nodes
-  await nodes.addAccount('livery')
-  const rbac = `/apis/rbac.authorization.k8s.io/v1/namespaces/${namespace}`
-  await kube.call('POST', `${rbac}/roles`, {
-    metadata: { name: 'secrets' },
-    rules: [
-      {
-        apiGroups: [''],
-        resources: ['secrets'],
-        resourceNames: ['web', 'shop', 'shop-cacert'],
-        verbs: ['get', 'list', 'watch'],
-      },
-    ],
-  })
-  await kube.call('POST', `${rbac}/rolebindings`, {
-    metadata: { name: 'secrets' },
-    roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'secrets' },
-    subjects: [{ kind: 'ServiceAccount', name: 'livery', namespace }],
-  })
-  const path = `/api/v1/namespaces/${namespace}/secrets`
-  const made = new Set<string>()
-  const cluster: Cluster = {
-    namespace,
-    async put(name, fields) {
-      const { data } = secretResource(namespace, name, fields)
-      const body = { metadata: { name }, data }
-      await (made.has(name) ? kube.call('PATCH', `${path}/${name}`, body) : kube.call('POST', path, body))
-      made.add(name)
-    },
-    async delete(name) {
-      await kube.call('DELETE', `${path}/${name}`)
-      made.delete(name)
-    },
-  }
-  const node = await startOnNode(t, { environment: kube.environment })
-  await kube.mountAccount(node.cwd, namespace, 'livery')
-  return { cluster, node }
 }
 
 for (const [where, isMissing, open] of [

@@ -47,7 +47,11 @@ async function callerOf(identity: SpiffeId, grants: CurrentGrants | undefined): 
   const own = (await grants?.())?.filter(grant => grant.identity === identity) ?? []
   const impersonates = own.flatMap(grant => grant.impersonates ?? [])
   const dnsNames = own.flatMap(grant => grant.dnsNames ?? [])
-  return caller({ identity, dnsNames, ...(impersonates.length > 0 && { impersonates }) })
+  return caller({
+    identity,
+    ...(impersonates.length > 0 && { impersonates }),
+    ...(dnsNames.length > 0 && { dnsNames }),
+  })
 }
 
 class Reviews {
