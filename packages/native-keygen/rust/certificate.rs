@@ -21,13 +21,14 @@ use aws_lc_sys::{
     NID_ecdsa_with_SHA256, NID_ecdsa_with_SHA384, NID_ecdsa_with_SHA512, NID_name_constraints,
     NID_rsassaPss, NID_secp384r1, NID_secp521r1, NID_sha256WithRSAEncryption,
     NID_sha384WithRSAEncryption, NID_sha512WithRSAEncryption, NID_subject_alt_name, OPENSSL_free,
-    OPENSSL_sk_num, OPENSSL_sk_value, RSA_get0_e, V_ASN1_NEG_INTEGER, X509, X509_NAME_cmp,
-    X509_V_OK, X509_check_issued, X509_free, X509_get_X509_PUBKEY, X509_get_ext_by_NID,
-    X509_get_ext_d2i, X509_get_extended_key_usage, X509_get_extension_flags, X509_get_key_usage,
+    OPENSSL_sk_num, OPENSSL_sk_value, RSA_get0_e, V_ASN1_NEG_INTEGER, X509,
+    X509_EXTENSION_get_data, X509_NAME_cmp, X509_V_OK, X509_check_issued, X509_free,
+    X509_get_X509_PUBKEY, X509_get_ext, X509_get_ext_by_NID, X509_get_ext_d2i,
+    X509_get_extended_key_usage, X509_get_extension_flags, X509_get_key_usage,
     X509_get_signature_nid, X509_get_subject_name, X509_get0_notAfter, X509_get0_notBefore,
     X509_get0_pubkey, X509_get0_serialNumber, X509_verify, X509v3_KU_CRL_SIGN,
     X509v3_KU_DIGITAL_SIGNATURE, X509v3_KU_KEY_CERT_SIGN, XKU_SSL_CLIENT, XKU_SSL_SERVER, d2i_X509,
-    i2d_X509_PUBKEY,
+    i2d_GENERAL_NAMES, i2d_X509_PUBKEY,
 };
 use pem_rfc7468::LineEnding;
 
@@ -94,7 +95,7 @@ impl Certificate {
         (certificate.not_before, certificate.not_after) = (not_before?, not_after?);
         let is_whole = end == der.as_ptr_range().end && flags & EXFLAG_INVALID as u32 == 0;
         let has_usual_serial = certificate.serial().0.len() <= MAX_SERIAL_BYTES;
-        (is_whole && has_usual_serial).then_some(certificate)
+        (is_whole && has_usual_serial && certificate.has_der_names()).then_some(certificate)
     }
 
     pub fn der(&self) -> &[u8] {
@@ -219,14 +220,25 @@ impl Certificate {
 
     /// SubjectPublicKeyInfo.
     pub fn public_key_der(&self) -> Option<Vec<u8>> {
-        let mut start: *mut u8 = null_mut();
-        // SAFETY: the key belongs to this certificate; the library allocates what it writes, which is freed here.
+        // SAFETY: the key belongs to this certificate.
+        encoded(|start| unsafe { i2d_X509_PUBKEY(X509_get_X509_PUBKEY(self.as_ptr()), start) })
+    }
+
+    /// Whether its subject alternative names are DER: aws-lc reads other lengths and strings in parts, and `is_der` sees no contents.
+    fn has_der_names(&self) -> bool {
+        // SAFETY: the extension belongs to this certificate; the list is this function's own, and freed by it.
         unsafe {
-            let length = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(self.as_ptr()), &raw mut start);
-            let length = usize::try_from(length).ok().filter(|_| !start.is_null())?;
-            let der = std::slice::from_raw_parts(start, length).to_vec();
-            OPENSSL_free(start.cast());
-            Some(der)
+            let index = X509_get_ext_by_NID(self.as_ptr(), NID_subject_alt_name, -1);
+            if index < 0 {
+                return true;
+            }
+            let id = NID_subject_alt_name;
+            let names = X509_get_ext_d2i(self.as_ptr(), id, null_mut(), null_mut());
+            let der = encoded(|start| i2d_GENERAL_NAMES(names.cast(), start));
+            GENERAL_NAMES_free(names.cast());
+            forget_errors();
+            let written = X509_EXTENSION_get_data(X509_get_ext(self.as_ptr(), index));
+            der.is_some_and(|der| der == bytes_of(written.cast()))
         }
     }
 
@@ -322,6 +334,19 @@ impl Certificate {
             );
             !own.is_null() && !theirs.is_null() && EVP_PKEY_cmp(own, theirs) == 1
         }
+    }
+}
+
+/// What a function of the library writes into memory that it allocates.
+fn encoded(write: impl FnOnce(*mut *mut u8) -> c_int) -> Option<Vec<u8>> {
+    let mut start: *mut u8 = null_mut();
+    let length = usize::try_from(write(&raw mut start)).ok();
+    let length = length.filter(|_| !start.is_null())?;
+    // SAFETY: `start` has `length` bytes, and is freed once.
+    unsafe {
+        let der = std::slice::from_raw_parts(start, length).to_vec();
+        OPENSSL_free(start.cast());
+        Some(der)
     }
 }
 

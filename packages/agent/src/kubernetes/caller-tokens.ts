@@ -33,14 +33,18 @@ export class CallerTokens implements PodTokenSource, Disposable {
     const pod = this.#options.pods.get(uid)
     if (!pod) return 'is a token of a pod that is not on this node, or has ended'
     if (pod.serviceAccount === '') return 'is a token of a pod without a service account, as static pods are'
+    return undefined
+  }
+
+  noRoom({ audience, pod: uid = '' }: TokenName): string | undefined {
     const held = [...(this.#held.get(uid) ?? [])]
     const followed = held.filter(([other, { isFollowed }]) => isFollowed && other !== audience)
     if (followed.length < MAX_OF_POD) return undefined
-    return `would be one more than ${MAX_OF_POD}, as many tokens as a pod can have at once`
+    return `would be one more than ${MAX_OF_POD}, as many tokens as a pod can have at once: it waits until another is let go of; ask for fewer audiences`
   }
 
   follow(name: TokenName, onChange: () => void): FollowedToken {
-    const refusal = this.refusal(name)
+    const refusal = this.refusal(name) ?? this.noRoom(name)
     if (refusal !== undefined) return refused(refusal)
     const token = this.#heldOf(name)
     const following = token.follow(onChange)

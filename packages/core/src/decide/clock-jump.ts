@@ -27,13 +27,12 @@ export function clockJumped(step: Step, { kind, ms }: ClockJump): void {
 
 /** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
 export function rootsAsked(step: Step, jump: number): void {
-  const {
-    state: { ca, identities },
-    now,
-  } = step
+  const { state, now } = step
+  const { ca, identities } = state
   if (jump !== ca.awaitsRoots) return
   ca.awaitsRoots = undefined
   ca.absence.clockJumped(now)
+  state.nextWishAt = Math.min(state.nextWishAt, now)
   ca.lastCertificateAskedAt = Math.min(ca.lastCertificateAskedAt, now)
   for (const { fault } of ca.shared.values()) fault.clockJumped(now)
   retryFailing(step)

@@ -10,11 +10,11 @@ const NEW = 'spiffe://cluster.local/ns/new/sa/web'
 const OLD = Array.from({ length: 60 }, (_, index): SpiffeId => `spiffe://cluster.local/ns/old/sa/sa-${index}`)
 
 /** Two CAs as one plugin, the second of which is kept while more than half is left of what was left when the first failed. */
-async function setUp(identities = OLD) {
+async function setUp(identities = OLD, verifier = believer(4 * HOUR)) {
   const isUp = { first: true, second: true }
   const requests: CertificateRequest[] = []
   const bounds = new Map<SpiffeId, number>()
-  const bench = await Bench.create({ verifier: believer(4 * HOUR) }, ca => {
+  const bench = await Bench.create({ verifier }, ca => {
     answerInstantly(ca)
     const { answer } = ca
     ca.answer = (request, sign) => {
@@ -116,6 +116,18 @@ test('the renewal of a certificate whose root was given up is not put off', asyn
   await bench.until('roots-changed', 2)
   await bench.toNextDue(identity)
   await bench.clock.advance(0)
+  assert.equal(requests.at(-1)?.replaces, undefined)
+})
+
+test('the renewal of a certificate that clients refuse is not put off', async () => {
+  const { verify } = believer(4 * HOUR)
+  const verifier = { verify: (...answer: Parameters<typeof verify>) => ({ ...verify(...answer), clientRefusal: 'no' }) }
+  const [identity = NEW] = OLD
+  const { bench, requests } = await setUp([identity], verifier)
+  await using _ = bench
+  await bench.toNextDue(identity)
+  await bench.clock.advance(0)
+  assert.equal(requests.length, 2)
   assert.equal(requests.at(-1)?.replaces, undefined)
 })
 

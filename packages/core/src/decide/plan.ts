@@ -54,9 +54,11 @@ export function enqueue(
   step.state.queue.push(identity, urgency, deadline)
 }
 
-/** Brings a planned request forward; one that is due earlier anyway stays so. */
-export function bringForward(step: Step, identity: Identity, due: number, reason: Reason): void {
-  if (identity.work.kind === 'waiting' && due < identity.work.due) wait(step, identity, due, reason)
+/** Brings a planned request forward, and says whether it did; one that is due earlier anyway stays so. */
+export function bringForward(step: Step, identity: Identity, due: number, reason: Reason): boolean {
+  const isLater = identity.work.kind === 'waiting' && due < identity.work.due
+  if (isLater) wait(step, identity, due, reason)
+  return isLater
 }
 
 /** After `delayMs`, or sooner if its certificate is running out. */

@@ -46,11 +46,16 @@ function start(step: Step, identity: Identity, urgency: Urgency): void {
   step.actions.push({ kind: 'fetch', request })
 }
 
-/** Nothing where the one in use is worth little by now: other nodes drop a root that was given up, whatever is left of the certificate. */
+/** Nothing where the one in use is worth little by now: clients refuse it, or other nodes drop its root, which was given up. */
 function replacedBy({ state: { bundles }, now }: Step, identity: Identity): Request['replaces'] {
   const notAfter = lastsUntil(identity, now)
   const { id, health } = identity
-  const { fingerprint = '' } = usable(identity, now)?.root ?? {}
-  if (notAfter === undefined || (bundles.holderOf(id, fingerprint)?.isGivenUp(fingerprint) ?? true)) return undefined
+  const { root: { fingerprint = '' } = {}, clientRefusal } = usable(identity, now) ?? {}
+  if (
+    notAfter === undefined ||
+    clientRefusal !== undefined ||
+    (bundles.holderOf(id, fingerprint)?.isGivenUp(fingerprint) ?? true)
+  )
+    return undefined
   return { notAfter, ...(health.kind === 'failing' && { failingSince: health.since }) }
 }

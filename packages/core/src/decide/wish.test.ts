@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
-import { Bench } from '../../test/manager-bench.ts'
+import { answerInstantly, Bench, believer } from '../../test/manager-bench.ts'
 import { Restarts } from '../../test/restarts.ts'
 import { CAError } from '../contract/ca-client.ts'
 import type { KeyRequest } from '../contract/key-generator.ts'
@@ -64,6 +64,22 @@ test('a wish that keeps changing costs one request a second, and the last one is
   bench.manager.add(WEB, { wish: { dnsNames: ['v50.example'] } })
   await bench.clock.advance(10_000)
   assert.equal(bench.ca.requests.length, before, 'the same wish again changes nothing')
+})
+
+test('wishes of many that change at once are followed in turn, at most twenty a second, and all are', async () => {
+  await using bench = await Bench.create({ verifier: believer() }, answerInstantly)
+  const all = Array.from({ length: 200 }, (_, index) => `spiffe://cluster.local/ns/default/sa/sa-${index}` as const)
+  for (const identity of all) bench.manager.add(identity)
+  await bench.until('issued', all.length)
+  for (const identity of all) bench.manager.add(identity, { wish: { dnsNames: [], ttlSeconds: 600 } })
+  let before = bench.ca.requests.length
+  assert.equal(before, all.length)
+  for (let second = 0; second < 12; second++) {
+    await bench.clock.advance(1_000)
+    assert.ok(bench.ca.requests.length - before <= 22, `${bench.ca.requests.length - before} requests in a second`)
+    before = bench.ca.requests.length
+  }
+  assert.equal(before, 2 * all.length)
 })
 
 test('a wish that changes while its request is under way is followed after the answer, good or bad', async () => {

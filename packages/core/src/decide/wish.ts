@@ -2,8 +2,8 @@
 
 import { type CertificateWish, wishText } from '../contract/certificate-wish.ts'
 import { type Identity, usable } from '../state/identity.ts'
-import { bringForward, firstReason } from './plan.ts'
-import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
+import { bringForward, firstReason, remainingOf } from './plan.ts'
+import { MIN_RENEWAL_INTERVAL_MS, spreadTime } from './renewal-time.ts'
 import type { Step } from './step.ts'
 
 export function changeWish(step: Step, identity: Identity, wish: CertificateWish): void {
@@ -14,9 +14,19 @@ export function changeWish(step: Step, identity: Identity, wish: CertificateWish
   followWish(step, identity, before)
 }
 
+/** A reload can change the wishes of all: requests leave one after the other, so far apart. */
+const PACE_MS = 50
+
 /** `asked`: the text of the wish by which its last certificate was asked for. Later than at once: however often a wish changes, it costs one request a second. */
 export function followWish(step: Step, identity: Identity, asked: string): void {
   if (asked === wishText(identity.wish)) return
-  const reason = usable(identity, step.now) ? 'renewal' : firstReason(step, identity)
-  bringForward(step, identity, step.now + MIN_RENEWAL_INTERVAL_MS, reason)
+  const { state, now } = step
+  const soonest = now + MIN_RENEWAL_INTERVAL_MS
+  if (!usable(identity, now)) {
+    bringForward(step, identity, soonest, firstReason(step, identity))
+    return
+  }
+  const turn = Math.max(soonest, state.nextWishAt)
+  const latest = MIN_RENEWAL_INTERVAL_MS + spreadTime(remainingOf(step, identity), 1)
+  if (bringForward(step, identity, Math.min(turn, latest), 'renewal')) state.nextWishAt = turn + PACE_MS
 }

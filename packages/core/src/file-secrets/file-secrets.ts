@@ -86,6 +86,12 @@ export class FileSecrets implements Disposable {
     return Math.min(room, Math.floor(objects.room / objectsOf(name).length))
   }
 
+  /** Why one more name finds no room whatever `room` is; after "it …". */
+  noRoom(name: FileSecretName): string | undefined {
+    if (name.kind !== 'pod-token' || this.holds(formatFileName(name))) return undefined
+    return this.#options.tokens?.noRoom(name)
+  }
+
   /** Whether the name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean {
     return this.#secrets.has(name)

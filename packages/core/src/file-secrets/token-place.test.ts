@@ -23,6 +23,7 @@ async function setUp(t: TestContext) {
   }
   const tokens: PodTokenSource = {
     refusal: ({ pod }) => (pod === 'uid-1' ? undefined : 'is of another pod'),
+    noRoom: () => undefined,
     follow: (_, look) => {
       given.look = look
       return {

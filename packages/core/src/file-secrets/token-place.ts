@@ -13,6 +13,8 @@ import { formatTokenName } from './token-name.ts'
 export interface PodTokenSource {
   /** Why there is no such token, after "it …"; `undefined` if there is. */
   refusal(name: TokenName): string | undefined
+  /** Why there is no room for one more token at present, after "it …"; `undefined` if there is. */
+  noRoom(name: TokenName): string | undefined
   /** Calls `onChange` when another token can be read, or the last read is worth another try; never inside this call. */
   follow(name: TokenName, onChange: () => void): FollowedToken
 }

@@ -27,6 +27,8 @@ export interface State {
   readonly restoring: FetchQueue<Identity>
   readonly ca: CAHealth
   readonly ttl: TtlWishes
+  /** When the next certificate is asked for whose wish has changed, milliseconds since the epoch. */
+  nextWishAt: number
   /** Each is reported once, not by each identity. */
   lowestTtlReported: number
   /** The shortest life reported as too short for the outage that certificates should outlive, milliseconds. */
@@ -73,6 +75,7 @@ export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ..
     restoring: new FetchQueue(),
     ca: newCAHealth(concurrency),
     ttl: new TtlWishes(id => identities.get(id)?.wish.ttlSeconds ?? ttlSeconds),
+    nextWishAt: 0,
     lowestTtlReported: Number.POSITIVE_INFINITY,
     shortestLifeReported: Number.POSITIVE_INFINITY,
     wakes: new Wakes(),

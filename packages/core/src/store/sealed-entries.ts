@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { StoreError } from '../contract/store.ts'
+import { systemErrorCode } from '../text/system-error-code.ts'
 import type { Clock } from '../time/clock.ts'
 import { readPrivateFile, reasonOf, replaceFile } from './private-file.ts'
 import type { StoreKey } from './store-key.ts'
@@ -129,8 +130,12 @@ export class SealedEntries {
         const { highest, generations }: StoredIndex = JSON.parse(String(this.#key.unseal(name, file).bytes))
         return { name, writtenAt: highest, highest, generations: new Map(generations) }
       }
-    } catch {
-      // Each of its entries says that the index was lost.
+    } catch (error) {
+      // The disk may give it next time. What is changed or cut short is lost, and each of its entries says so.
+      if (error instanceof StoreError && systemErrorCode(error.cause) !== undefined) {
+        this.#indexes.delete(name)
+        throw error
+      }
     }
     // Higher than every version before: what a lost index had listed is not taken for new.
     const now = this.#clock.now()

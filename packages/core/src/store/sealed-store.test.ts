@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
 import { chmod, chown, cp, mkdir, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { listening } from '@livery/test-support'
 import { Restarts } from '../../test/restarts.ts'
 import { StoreError } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -305,6 +307,28 @@ test('an entry that was removed is not taken again when a copy of it is put back
   const { asked, told } = await askedFor(restarts)
   assert.deepEqual(asked, [WEB])
   assert.ok(told.includes(OLD))
+})
+
+test('while the disk does not give an index, its entries are not read and not written, and nothing is lost', async () => {
+  await using restarts = await sealedRestarts()
+  await restarts.runOnce(WEB, NEAR)
+  const path = join(restarts.directory, indexOf(WEB))
+  await rename(path, `${path}.away`)
+  {
+    // Opening a socket is an error of the system, as that of a disk is.
+    await using server = await listening(createServer(), path)
+    await using store = await open(restarts)
+    await assert.rejects(store.read(NEAR), /index-.\.sealed cannot be read: ENXIO/)
+    await rename(`${path}.away`, path)
+    const near = await store.read(NEAR)
+    assert.ok(near)
+    store.put(NEAR, near)
+    server.close()
+  }
+  await using store = await open(restarts)
+  assert.ok(await store.read(WEB))
+  assert.ok(await store.read(NEAR))
+  assert.deepEqual(await askedFor(restarts), { asked: [API], told: '' })
 })
 
 test('entries of a batch whose index was not written before the process ended are used, in whatever order', async () => {

@@ -83,6 +83,8 @@ const READ: ReadonlySet<string> = new Set([KEY_USAGE, NAMES, BASIC_CONSTRAINTS])
 /** uniformResourceIdentifier (RFC 5280, section 4.2.1.6). */
 const URI = 0x86
 const DNS = 0x82
+/** rfc822Name, dNSName, URI, iPAddress and registeredID in parts, which BER has and DER has not. */
+const IN_PARTS: ReadonlySet<number> = new Set([0xa1, 0xa2, 0xa6, 0xa7, 0xa8])
 
 /** The values of those that are read, by their identifiers. */
 function extensionsIn(fields: readonly Element[]): ReadonlyMap<string, Buffer> {
@@ -118,6 +120,7 @@ function readKeyUsage(value: Buffer | undefined): KeyUsage | undefined {
 
 function readNames(value: Buffer | undefined): SubjectNames {
   const names = value ? readInside(value) : []
+  if (names.some(({ tag }) => IN_PARTS.has(tag))) throw notDer('a name is in parts')
   const textsOf = (kind: number) =>
     names.flatMap(({ tag, contents }) => (tag === kind ? contents.toString('latin1') : []))
   const [uris, dnsNames] = [textsOf(URI), textsOf(DNS)]

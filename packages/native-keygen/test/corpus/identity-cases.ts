@@ -6,6 +6,7 @@ import { identity, LEAF_EXTENSIONS, leaf, root, withNames } from './certificates
 const { der, sequence } = forge
 
 const other = forge.uri('spiffe://cluster.local/ns/default/sa/other')
+const UNREADABLE = /element 0 of the chain is not a PEM certificate that can be relied on/
 const SAN_CHARACTERS = /hold characters that no SPIFFE ID has/
 
 export function identityCases(): Record<string, Case> {
@@ -53,6 +54,21 @@ export function identityCases(): Record<string, Case> {
       chain: chain(own, forge.dns('a.example\0.evil.example')),
       dnsNames: ['a.example'],
       refused: /lacks the DNS name/,
+    },
+    'a DNS name with a Kelvin sign for a k': {
+      chain: chain(own, der(0x82, Buffer.from('\u212a.example'))),
+      dnsNames: ['k.example'],
+      refused: /lacks the DNS name/,
+    },
+    'a DNS name in parts': {
+      chain: chain(own, der(0xa2, der(0x16, 'a.'), der(0x16, 'example'))),
+      dnsNames: ['a.example'],
+      refused: UNREADABLE,
+    },
+    'a DNS name whose length is longer than it has to be': {
+      chain: chain(own, Buffer.concat([Buffer.of(0x82, 0x81, 9), Buffer.from('a.example')])),
+      dnsNames: ['a.example'],
+      refused: UNREADABLE,
     },
     'a mail address that was not asked for': {
       chain: chain(der(0x81, 'web@example.com'), own),

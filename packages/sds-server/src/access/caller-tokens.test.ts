@@ -16,12 +16,17 @@ async function start(t: TestContext, socket: Partial<SocketConfig> = {}) {
   directory.set(2, API, 'sa:api')
   const looks: (() => void)[] = []
   let round = 1
+  /** How many tokens may be followed at once. */
+  const most = { followed: 100 }
+  const followed = new Set<string>()
   const tokens: FileSecretsOptions['tokens'] = {
     refusal: ({ pod }) => (pod === 'uid-3' ? 'is of a static pod' : undefined),
+    noRoom: () => (followed.size < most.followed ? undefined : 'is one token too many'),
     follow(name, look) {
+      followed.add(name.audience)
       looks.push(look)
       const read = async () => ({ token: `eyJ.${name.audience}.${name.pod}.${round}`, lifeMs: 60_000 })
-      return { read, [Symbol.dispose]() {} }
+      return { read, [Symbol.dispose]: () => void followed.delete(name.audience) }
     },
   }
   const { readPeerCredentials } = directory
@@ -40,7 +45,7 @@ async function start(t: TestContext, socket: Partial<SocketConfig> = {}) {
     round++
     for (const look of looks) look()
   }
-  return { server, directory, files, client, reasonFor, renew }
+  return { server, directory, files, client, reasonFor, renew, most }
 }
 
 function tokenIn(response: Parameters<typeof secretsOf>[0], name = TOKEN): string | undefined {
@@ -66,6 +71,25 @@ test('two pods that ask by one name get each its own token, by another name for 
     assert.equal(tokenIn(await stream.next()), `eyJ.api.example.uid-${index + 1}.2`)
   const names = files.entries().map(({ name }) => name)
   assert.deepEqual(names, ['token://api.example~uid-1', 'token://api.example~uid-2'])
+})
+
+test('a token for which a pod has no room is refused by name, and given once another is let go of', async t => {
+  const other = 'token://other.example'
+  const { client, reasonFor, most, server } = await start(t, { allow: [TOKEN, other] })
+  most.followed = 1
+  const [first, second] = [client(1).sotw(), client(1).sotw()]
+  first.ask(TOKEN)
+  while (tokenIn(await first.next()) === undefined);
+  second.ask(other)
+  while (!/it is one token too many/.test(reasonFor(other))) await new Promise(setImmediate)
+  first.end()
+  let token: string | undefined
+  const reading = (async () => {
+    while (token === undefined) token = tokenIn(await second.next(), other)
+  })()
+  while (token === undefined) await server.source.clock.advance(100)
+  await reading
+  assert.equal(token, 'eyJ.other.example.uid-1.1')
 })
 
 test('a token over Delta has a version that is not the token', async t => {

@@ -138,7 +138,10 @@ export class Permission implements SecretView {
     if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
     const name = formatFileName(secret)
     const kind = SECRETS.has(asked.kind) ? 'secrets' : 'files'
-    const taken = budget.takeFiles(name, { kind, room: files.room(secret), holds: each => files.holds(each) })
+    const crowding = files.noRoom(secret)
+    const room = crowding === undefined ? files.room(secret) : 0
+    const taken = budget.takeFiles(name, { kind, room, holds: each => files.holds(each) })
+    if (taken === 'process' && crowding !== undefined) return { kind: 'refused', reason: `it ${crowding}` }
     if (taken !== 'granted') return { kind: 'refused', reason: noRoom(taken, kind) }
     const problem = files.problem(secret)
     return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }

@@ -33,6 +33,8 @@ export interface SecretSource {
 interface FileSource {
   /** How many more names of the kind of `name` can be watched, for all callers together. */
   room(name: FileSecretName): number
+  /** Why one more name finds no room whatever `room` is; after "it …". */
+  noRoom(name: FileSecretName): string | undefined
   /** Whether a name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean
   /** Why a name is none that is served, whatever is written; after "it …". */
