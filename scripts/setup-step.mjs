@@ -8,13 +8,22 @@ import { fileURLToPath } from 'node:url'
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+/** npm, which is interrupted, waits for its downloads: half a minute. */
+const END_MS = 1_000
 
-/** Runs a program in its own process group, so that a signal also ends the programs that it has started. Resolves with the exit code; 127 if the program cannot be started. `output`: the file descriptor for stdout and stderr. */
+/**
+ * Runs a program in its own process group, so that a signal also ends the programs that it has started: this one ends after it, since
+ * a second setup must not meet the first one at work. What does not end in time is killed. Resolves with the exit code; 127 if the
+ * program cannot be started. `output`: the file descriptor for stdout and stderr.
+ */
 export async function runGroup(command, args, { cwd, output }) {
   const child = spawn(command, args, { cwd, stdio: ['ignore', output, output], detached: true })
+  let received
   const stop = signal => {
-    if (child.pid !== undefined) killGroup(child.pid, signal)
-    process.exit(128 + constants.signals[signal])
+    if (child.pid === undefined || received !== undefined) return
+    received = signal
+    killGroup(child.pid, signal)
+    setTimeout(killGroup, END_MS, child.pid, 'SIGKILL')
   }
   for (const signal of SIGNALS) process.on(signal, stop)
   const status = await new Promise(resolve => {
@@ -22,6 +31,7 @@ export async function runGroup(command, args, { cwd, output }) {
     child.on('exit', code => resolve(code ?? 1))
   })
   for (const signal of SIGNALS) process.off(signal, stop)
+  if (received !== undefined) process.exit(128 + constants.signals[received])
   return status
 }
 

@@ -1,7 +1,7 @@
 // Bundles the program for the package into dist/bundle: `node packages/agent/bundle.mjs`. A start reads one file instead of a
 // thousand, whose compiled code bin/bundled-program.js keeps. Processes of plugins run from dist, since they share its
 // classes with the plugins.
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
@@ -38,6 +38,9 @@ writeFileSync(
   program,
   code.replaceAll(/[\u0080-\uffff]/g, character => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`),
 )
+
+// docs/install.md copies the unit from here.
+cpSync(join(agent, '../../deploy/systemd'), join(agent, 'dist', 'systemd'), { recursive: true })
 
 /** The bundled files of each third-party package, by its folder. */
 const bundled = new Map()

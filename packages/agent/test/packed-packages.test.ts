@@ -21,6 +21,7 @@ import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { temporaryFolder } from '@livery/test-support'
 import { Command, shellEnvironment } from './command.ts'
+import { blocksOf } from './papers.ts'
 import { fetchSecrets } from './sds-client.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
@@ -102,6 +103,29 @@ test('each tarball holds the licence, and neither sources nor tests', () => {
     )
     assert.deepEqual(strays, [], path)
   }
+})
+
+test('man finds the page of the program', () => {
+  assert.ok(existsSync(join(folder, 'prefix', 'share', 'man', 'man1', 'livery.1')))
+})
+
+test('docs/start/install.md: its ```sh blocks start the installed agent, and the unit is where they copy it from', async () => {
+  const place = mkdtempSync(join(folder, 'home-'))
+  const [configuration] = blocksOf('docs/start/install.md', 'yaml')
+  writeFileSync(join(place, 'livery.yaml'), configuration?.text ?? '')
+  const blocks = blocksOf('docs/start/install.md', 'sh')
+  const typed = blocks.filter(({ mark }) => mark === '').map(({ text }) => text)
+  const path = `${join(folder, 'prefix', 'bin')}:${dirname(process.execPath)}:${process.env['PATH']}`
+  const env = { ...shellEnvironment(path), HOME: place, npm_config_prefix: join(folder, 'prefix') }
+  const script = ['set -m -e -o pipefail', 'trap "kill %1 && wait %1" EXIT', ...typed].join('\n')
+  await using shell = new Command('bash', ['-c', script], { cwd: place, env })
+  assert.equal(await shell.code(), 0, shell.output)
+  for (const pattern of [/plugin: embedded/, /livery .* serves/, /sa\/web +Available/, /^ok +agent/m])
+    assert.match(shell.output, pattern)
+  const copied = blocks.flatMap(({ text }) => /^cp (\S+npm root.*) \/etc\/systemd/m.exec(text)?.[1] ?? [])
+  await using unit = new Command('bash', ['-c', `cat ${copied.join(' ')}`], { cwd: place, env })
+  assert.equal(await unit.code(), 0, unit.output)
+  assert.match(unit.output, /^ExecStart=livery run/m)
 })
 
 test('the agent has the page of its admin endpoint, with the licences of the libraries in it', () => {

@@ -15,7 +15,7 @@ import { secretResource } from './pod-api-server.ts'
 import { Istiod, noIstiod } from './real-istiod.ts'
 import { serial, serialOf } from './shown-certificate.ts'
 
-const GUIDE = new URL('../../../docs/gateways.md', import.meta.url)
+const GUIDE = new URL('../../../docs/start/gateways.md', import.meta.url)
 const NAME = 'gateway-1'
 const ACCOUNT = 'gateway'
 const LABELS = { istio: 'ingressgateway' }

@@ -24,8 +24,7 @@ function reasonIn(folder: string): string {
 
 test('without any addon the reason names what was looked for and how to get it', async context => {
   const reason = reasonIn(temporaryFolder(context))
-  assert.ok(reason.includes(`./livery-native-keygen.${PLATFORM}.node is absent`), reason)
-  assert.ok(reason.includes(`@livery/native-keygen-${PLATFORM} is absent`), reason)
+  assert.match(reason, new RegExp(`: none is here for ${PLATFORM}`))
   assert.match(reason, /npm run native/)
 })
 

@@ -25,10 +25,11 @@ export function findAddon(folder: string = OWN_FOLDER): AddonLookup {
         if (isAddon(addon)) return { addon }
         problems.push(`${specifier} has ${abiOf(addon)} where this version needs ABI ${ABI}`)
       } catch (error) {
-        problems.push(isAbsent(error, specifier) ? `${specifier} is absent` : `${specifier} does not load: ${error}`)
+        if (!isAbsent(error, specifier)) problems.push(`${specifier} does not load: ${error}`)
       }
     }
   }
+  if (problems.length === 0) problems.push(`none is here for ${platformNames().join(' or ')}`)
   const remedy =
     'Build it (again) with "npm run native", which needs cargo and a C compiler, or install the package of this platform in the version of @livery/native-keygen'
   return { addon: undefined, reason: `Cannot load the native key generator: ${problems.join(', ')}. ${remedy}` }

@@ -8,7 +8,7 @@ import { Metrics } from '../observe/metrics.ts'
 import { processMetrics } from '../observe/process-metrics.ts'
 import { chooseKeyGenerator } from './choose-key-generator.ts'
 import type { Life } from './life.ts'
-import { chooseKeyVault, keepOutOfCoreFiles, warnOfLessStrictPaths, warnOfUnsetClock } from './process-setup.ts'
+import { chooseKeyVault, keepOutOfCoreFiles, warnOfUnsetClock } from './process-setup.ts'
 import { VERSION } from './version.ts'
 
 export interface AgentOptions {
@@ -48,7 +48,6 @@ export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOpt
   const metrics = life.parts.use(new Metrics())
   const keyGenerator = chooseKeyGenerator(config, message => logger.warn(message))
   const vault = chooseKeyVault(logger)
-  warnOfLessStrictPaths(logger)
   metrics.add(processMetrics({ version: VERSION, keyGenerator: keyGenerator.name, droppedLogLines: sink.dropped }))
   const { signal: stop, load, staysWhenSucceeded = false } = options
   const lastRead: LastRead = { loaded, needsRestart: load && [] }

@@ -1,4 +1,4 @@
-/** Picks the key generator: the addon where it is built, WebCrypto where it is not, said aloud. */
+/** Picks the key generator: the addon where it is built, WebCrypto where it is not. */
 import type { KeyGenerator } from '@livery/core/plugin'
 import { createKeyGenerator } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
@@ -18,11 +18,9 @@ export function chooseKeyGenerator(
   const { generator, reason, rsaReason } = createKeyGenerator(options)
   if (rsaReason !== undefined && keyType.startsWith('rsa-'))
     warn(`RSA keys come from rsaKeys "search", which is slower: ${rsaReason}. Write "rsaKeys: search" to accept it.`)
-  if (reason === undefined || choice === 'webcrypto') return generator
-  if (choice === 'native') {
+  if (reason !== undefined && choice === 'native') {
     const origin = { kind: 'environment', variable: 'LIVERY_KEYGEN', text: choice } as const
     throw new ConfigError([{ origin, path: '', reason: 'the native key generator is wanted', remedy: reason }])
   }
-  warn(`Keys come from WebCrypto, which is slower. ${reason}.`)
   return generator
 }

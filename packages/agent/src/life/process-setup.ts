@@ -12,20 +12,20 @@ export function keepOutOfCoreFiles(logger: Logger): void {
   }
 }
 
-export function chooseKeyVault(logger: Logger): KeyVault {
-  const { vault, reason } = createKeyVault()
-  if (reason !== undefined) logger.warn(`${reason}.`)
-  return vault
-}
-
 /** What is missing without the addon, whose judge of certificates is Envoy's own library; `undefined` with it. */
 export const LESS_STRICT =
   nativeCertificateVerifier === undefined
     ? 'certificate paths are judged less strictly than Envoy does: without the native addon nobody looks at path lengths, name constraints and critical extensions'
     : undefined
 
-export function warnOfLessStrictPaths(logger: Logger): void {
-  if (LESS_STRICT !== undefined) logger.warn(`${LESS_STRICT}; build it with "npm run native"`)
+/** One warning of all that the addon would do. */
+export function chooseKeyVault(logger: Logger): KeyVault {
+  const { vault, reason } = createKeyVault()
+  if (reason !== undefined)
+    logger.warn(
+      LESS_STRICT === undefined ? `${reason}.` : `Keys come from WebCrypto, slower; ${LESS_STRICT}. ${reason}.`,
+    )
+  return vault
 }
 
 /** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */

@@ -77,6 +77,11 @@ function logStart({ config, scopes, keyGenerator, sockets, endpoints }: Needs): 
   }
   logger.info(
     fields,
-    `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${'path' in admin ? address : `http://${address}`}`,
+    `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${address}`,
+  )
+  // `npm start` has the program on its PATH, the shell beside it has not.
+  const command = process.env['npm_command'] === undefined ? 'livery' : 'npx livery'
+  logger.info(
+    `next: ${'path' in admin ? '' : `open http://${address}/, or `}type "${command} certs" or "${command} doctor"`,
   )
 }
