@@ -1,6 +1,14 @@
 /** Plugins that are right in unusual ways. */
 import { setImmediate, setTimeout } from 'node:timers/promises'
-import { type CACapabilities, CAError, type CertificateRequest, derToPem, pemToDer } from '@livery/core/plugin'
+import {
+  type CACapabilities,
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  derToPem,
+  type IssuedCertificate,
+  pemToDer,
+} from '@livery/core/plugin'
 import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
 import { answering, type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'
@@ -15,19 +23,27 @@ class QuotaError extends CAError {
 
 /** 76 characters a line, as MIME has it. */
 function rewrapped(pem: string): string {
-  const lines = pemToDer(pem).toString('base64').match(/.{1,76}/g) ?? []
+  const lines =
+    pemToDer(pem)
+      .toString('base64')
+      .match(/.{1,76}/g) ?? []
   return `-----BEGIN CERTIFICATE-----\n${lines.join('\n')}\n-----END CERTIFICATE-----\n`
 }
 
 /** What a client without roots has. */
-class BareClient {
-  readonly issue: ReferenceClient['issue']
-  readonly [Symbol.asyncDispose]: () => Promise<void>
+class BareClient implements CAClient {
+  readonly #client: ReferenceClient
 
   constructor(...[ca, context]: ConstructorParameters<typeof ReferenceClient>) {
-    const client = new ReferenceClient(ca, context)
-    this.issue = request => client.issue(request)
-    this[Symbol.asyncDispose] = () => client[Symbol.asyncDispose]()
+    this.#client = new ReferenceClient(ca, context)
+  }
+
+  issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    return this.#client.issue(request)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#client[Symbol.asyncDispose]()
   }
 }
 

@@ -125,7 +125,9 @@ const grpc: readonly Omit<Mutation, 'of'>[] = [
   },
   {
     that: 'sends no token',
-    changes: [["if (token !== undefined) metadata.set('authorization'", "if (token === '') metadata.set('authorization'"]],
+    changes: [
+      ["if (token !== undefined) metadata.set('authorization'", "if (token === '') metadata.set('authorization'"],
+    ],
     caughtBy: 'token: each call',
   },
   {
