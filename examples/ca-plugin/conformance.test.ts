@@ -3,10 +3,13 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { pipeline } from 'node:stream'
 import { test } from 'node:test'
 import { type FakeCA, type RefusalCode, suite } from '@livery/ca-plugins/conformance'
 import { plugin } from './index.ts'
 
+/** What the configuration below says, in milliseconds. */
+const TIMEOUT = 10_000
 const STATUS: Readonly<Record<RefusalCode, number>> = {
   'invalid-csr': 400,
   unauthenticated: 401,
@@ -19,6 +22,7 @@ const STATUS: Readonly<Record<RefusalCode, number>> = {
 suite({
   test,
   plugin,
+  timeoutMs: TIMEOUT,
   async create({ ca, context, after }) {
     const server = createServer(await ca.serverCertificate(), (request, response) => void serve(ca, request, response))
     await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -28,7 +32,7 @@ suite({
     })
     const tls = { roots: Buffer.from(ca.trustBundle().join('')) }
     const url = `https://localhost:${(server.address() as AddressInfo).port}`
-    return plugin.create({ ...context, tls: async () => tls }, { url, timeout: 10_000 })
+    return plugin.create({ ...context, tls: async () => tls }, { url, timeout: TIMEOUT })
   },
 })
 
@@ -48,6 +52,8 @@ async function serve(ca: FakeCA, request: IncomingMessage, response: ServerRespo
       return void response.end(answer.message)
     case 'garbage':
       return void response.end(answer.text)
+    case 'endless':
+      return void pipeline(answer.pieces, response, () => {})
     default:
       request.socket.destroy()
   }

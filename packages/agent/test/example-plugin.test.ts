@@ -1,4 +1,4 @@
-/** A stranger's plugin: the example is installed from packed tarballs in an empty folder, outside the workspace, and proves itself. */
+/** A stranger's plugin: `npm create` makes the example in an empty folder, outside the workspace, and it proves itself with packed packages. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
@@ -13,11 +13,13 @@ const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const LEFT_OUT = new Set(['dist', 'node_modules', 'test'])
 
-test('the example plugin passes the conformance suite in an empty folder, with packed packages', async t => {
+test('the plugin that npm create makes passes the conformance suite in an empty folder, with packed packages', async t => {
   const folder = temporaryFolder(t)
   const tarballs = await packPackages(join(folder, 'source'), folder)
-  const example = join(folder, 'example')
-  await cp(join(root, 'examples', 'ca-plugin'), example, { recursive: true })
+  const example = join(folder, 'my-ca')
+  const creator = await unpackCreator(join(folder, 'creator'))
+  await run(process.execPath, [creator, example])
+  await assert.rejects(run(process.execPath, [creator, example]), /the folder is not empty/)
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: example })
 
   // Run by a test, node would take itself for one of its parts, and print for that.
@@ -34,6 +36,17 @@ test('the example plugin passes the conformance suite in an empty folder, with p
   const built = await run(process.execPath, ['--input-type=module', '--eval', load], { cwd: example, env })
   assert.equal(built.stdout.trim(), 'example')
 })
+
+/** The program of `npm create`, packed and unpacked. */
+async function unpackCreator(folder: string): Promise<string> {
+  await mkdir(folder)
+  const cwd = join(root, 'packages', 'create-ca-plugin')
+  await run('npm', ['run', 'build'], { cwd })
+  await run('npm', ['pack', '--pack-destination', folder], { cwd })
+  const [tarball = ''] = await readdir(folder)
+  await run('tar', ['-xzf', tarball], { cwd: folder })
+  return join(folder, 'package', 'create.mjs')
+}
 
 /** Built apart, since another test file may be building in the workspace at this moment. */
 async function packPackages(source: string, destination: string): Promise<readonly string[]> {

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
+import { pipeline } from 'node:stream'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { type FakeCA, type RefusalCode, suite } from '@livery/ca-plugins/conformance'
@@ -53,6 +54,8 @@ async function serve(ca: FakeCA, request: IncomingMessage, response: ServerRespo
       return void response.end(answer.message)
     case 'garbage':
       return void response.end(answer.text)
+    case 'endless':
+      return void pipeline(answer.pieces, response, () => {})
     default:
       request.socket.destroy()
   }

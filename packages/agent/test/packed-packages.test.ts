@@ -98,7 +98,7 @@ test('each tarball holds the licence, and neither sources nor tests', () => {
   assert.ok(installed().length >= manifests().length)
   for (const path of installed()) {
     assert.equal(readFileSync(join(path, 'LICENSE'), 'utf8'), LICENCE)
-    const strays = globSync('**/*', { cwd: path, exclude: ['node_modules'] }).filter(file =>
+    const strays = globSync('**/*', { cwd: path, exclude: ['node_modules', 'dist/template'] }).filter(file =>
       /\.test\.|^src\/|^rust\/|\.tsbuildinfo$/.test(file),
     )
     assert.deepEqual(strays, [], path)

@@ -2,6 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
+import { pipeline, Readable } from 'node:stream'
 import type { Clock } from '@livery/core/plugin'
 import { listening, portOf } from '@livery/test-support'
 import type { FakeCA, FakeCAAnswer, RefusalCode } from '../src/conformance/index.ts'
@@ -21,8 +22,8 @@ export type JsonReply =
   | {
       readonly status: number
       readonly headers?: Readonly<Record<string, string>>
-      /** An object is sent as JSON, a text as it is. */
-      readonly body?: object | string
+      /** An object is sent as JSON, a text as it is, and pieces as they are taken. */
+      readonly body?: object | string | Readable
       /** Send the first half. */
       readonly truncated?: boolean
     }
@@ -126,6 +127,10 @@ function answer(response: ServerResponse, reply: JsonReply): void {
     return
   }
   const { status, headers = {}, body = '', truncated = false } = reply
+  if (body instanceof Readable) {
+    pipeline(body, response.writeHead(status, headers), () => {})
+    return
+  }
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body))
   const type = typeof body === 'string' ? 'text/html' : 'application/json'
   response.writeHead(status, { 'content-type': type, ...headers })
@@ -154,6 +159,8 @@ export function replyOf(
       return write.refused(answered)
     case 'garbage':
       return { status: 200, body: answered.text }
+    case 'endless':
+      return { status: 200, body: Readable.from(answered.pieces) }
     case 'reset':
       return 'reset'
     case 'pending':

@@ -105,6 +105,7 @@ export class ReferenceClient implements CAClient {
       await ticket?.store(undefined)
       throw this.refusal(answer)
     }
+    if (answer.kind === 'endless') for (const _ of answer.pieces) break
     if (answer.kind === 'reset') throw new CAError('unavailable', 'The connection to the CA broke. It is asked again.')
     if (answer.kind !== 'issued' || answer.truncated || answer.chain.length === 0)
       throw new CAError('bad-response', 'The CA answered without a certificate. Check its address.')

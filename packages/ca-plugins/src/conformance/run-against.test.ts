@@ -59,7 +59,7 @@ test('a client that answers with the root in the chain fails the contract, and t
   const failures = results.filter(({ outcome }) => outcome === 'failed')
   assert.equal(failures.length, failed)
   assert.deepEqual(new Set(failures.map(({ group }) => group)), new Set(['contract']))
-  assert.match(failures[0]?.detail ?? '', /chain\[2\] is a root/)
+  assert.match(failures[0]?.detail ?? '', /chain\[3\] is a root/)
 })
 
 test('a run that is aborted skips what is left, and closes the client', async t => {

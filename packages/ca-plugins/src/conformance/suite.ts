@@ -38,7 +38,9 @@ export interface SuiteOptions {
   readonly trustDomain?: string
   /** After so many milliseconds a call hangs, and its case fails; default 10,000. */
   readonly patienceMs?: number
-  /** Whether 10,000 certificates are issued where 500 are, and long keys are tried; default `false`. */
+  /** How long one call may take by the configuration of `create`, in milliseconds: a silent CA is left then. Default: whenever. */
+  readonly timeoutMs?: number
+  /** Whether 1,000 requests at once, 5,000 one after the other, and long keys are tried; default `false`. */
   readonly slow?: boolean
 }
 
@@ -47,14 +49,15 @@ export interface SuiteOptions {
  * handles that the group `handles` counts: let the runner run them one after the other.
  */
 export function suite(options: SuiteOptions): void {
-  const { test, check, plugin, without = {}, slow = false } = options
+  const { test, check, plugin, without = {} } = options
   checkWithout(without)
   const bench: BenchOptions = {
     create: options.create,
     capabilities: capabilitiesOf(options),
     trustDomain: options.trustDomain ?? 'cluster.local',
     patienceMs: options.patienceMs ?? 10_000,
-    slow,
+    timeoutMs: options.timeoutMs,
+    slow: options.slow ?? false,
   }
   const register = (name: string, run: () => Promise<void>) =>
     test(name, () => endIfStalled({ name, patienceMs: bench.patienceMs }, run))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core/plugin'
 import type { Bench, BenchCase } from '../kit/conformance-case.ts'
 import { expectCAError, expectNoRoot, expectOrder, issue, issueBadly, verifyAsCore } from '../kit/expectations.ts'
+import { ENDLESS_BYTES } from '../kit/fake-ca.ts'
 import type { CAFault } from '../kit/fake-ca-fault.ts'
 import { inTime } from '../kit/in-time.ts'
 import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
@@ -87,6 +88,20 @@ export const answerCases: readonly BenchCase[] = [
   unusable({ kind: 'garbage' }, ['bad-response']),
   unusable({ kind: 'truncated' }, ['bad-response', 'unavailable']),
   unusable({ kind: 'empty-chain' }, ['bad-response']),
+  {
+    group,
+    name: 'endless: refused once it is too long, not read to its end, and the next call works',
+    needs: ['endless'],
+    async run(on) {
+      on.ca.fault = { kind: 'endless' }
+      await issueBadly(on, ['bad-response', 'unavailable'])
+      const { endlessBytes } = on.ca
+      assert.ok(endlessBytes > 0, 'the server sent none of `pieces`: send them, or say in `without` why not')
+      assert.ok(endlessBytes < ENDLESS_BYTES, `${endlessBytes} bytes of an answer were read: set a limit of bytes`)
+      on.ca.fault = { kind: 'none' }
+      await issue(on)
+    },
+  },
   forCoreToRefuse('a certificate for another identity', wrongSan, 'wrong-san'),
   forCoreToRefuse('a certificate for another key', () => ({ kind: 'wrong-key' }), 'wrong-key'),
   forCoreToRefuse('a certificate that ended yesterday', () => ({ kind: 'expired' }), 'expired'),

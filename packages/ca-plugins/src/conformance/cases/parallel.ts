@@ -7,6 +7,10 @@ import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
 
 const group = 'parallel'
 
+/** More than a plugin has connections. */
+const MANY = 200
+const MANY_SLOW = 1_000
+
 async function manyRequests(on: Subject): Promise<readonly KitRequest[]> {
   const { identities } = on
   return Promise.all(
@@ -18,9 +22,9 @@ async function manyRequests(on: Subject): Promise<readonly KitRequest[]> {
 }
 
 /** With one key, since it is the way to the CA that counts, and keys take time. */
-async function alikeRequests(on: Subject): Promise<readonly KitRequest[]> {
+async function alikeRequests(on: Subject, count = on.parallel): Promise<readonly KitRequest[]> {
   const { material } = await kitRequest(on)
-  return Promise.all(Array.from({ length: on.parallel }, () => kitRequest(on, { material })))
+  return Promise.all(Array.from({ length: count }, () => kitRequest(on, { material })))
 }
 
 export const parallelCases: readonly LiveCase[] = [
@@ -53,6 +57,18 @@ export const inFlightTogetherCases: readonly BenchCase[] = [
       const arrived = Promise.race([on.ca.arrived(requests.length), all])
       await inTime(arrived, on.patienceMs, `the arrival of ${requests.length} requests at the CA, none answered yet`)
       on.ca.release()
+      await inTime(all, on.patienceMs, `${requests.length} calls at once`)
+    },
+  },
+  {
+    group,
+    name: 'hundreds of requests made at once, with `slow` a thousand, are all answered',
+    needs: ['load'],
+    skip: unlessBringsKey,
+    async run(on) {
+      on.ca.repeats = true
+      const requests = await alikeRequests(on, on.slow ? MANY_SLOW : MANY)
+      const all = Promise.all(requests.map(request => on.client.issue(request)))
       await inTime(all, on.patienceMs, `${requests.length} calls at once`)
     },
   },

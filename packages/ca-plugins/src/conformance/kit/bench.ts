@@ -26,6 +26,7 @@ export interface BenchOptions {
   readonly capabilities: CACapabilities
   readonly trustDomain: string
   readonly patienceMs: number
+  readonly timeoutMs: number | undefined
   readonly slow: boolean
 }
 
@@ -40,7 +41,7 @@ export async function withBench(
   use: (bench: Bench) => Promise<void>,
 ): Promise<void> {
   using clock = new MovableClock()
-  const { create, capabilities, trustDomain, patienceMs, slow } = options
+  const { create, capabilities, trustDomain, patienceMs, timeoutMs, slow } = options
   using ca = await FakeCA.create({ clock, trustDomain })
   const context = createKitContext(clock, trustDomain)
   const identities = identitiesOf(trustDomain)
@@ -66,6 +67,7 @@ export async function withBench(
       ca,
       context,
       opened,
+      timeoutMs,
       slow,
       reopen: open,
     })

@@ -46,7 +46,9 @@ export interface Bench extends Subject {
   readonly context: KitContext
   /** The handles that the client, its server and the case have opened. */
   readonly opened: OpenedResources
-  /** Whether there is time for 10,000 requests. */
+  /** How long the client gives one call; `undefined`: nobody says. */
+  readonly timeoutMs: number | undefined
+  /** Whether there is time for 1,000 requests at once. */
   readonly slow: boolean
   /** Another client of the same CA, as after a restart. It is closed with the bench. */
   reopen(): Promise<CAClient>

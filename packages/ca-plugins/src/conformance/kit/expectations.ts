@@ -112,7 +112,9 @@ export async function issueBadly(
   options: KitRequestOptions = {},
 ): Promise<CAError> {
   const asked = on.client.issue(await kitRequest(on, options))
-  return expectCAError(await rejection(asked, on.patienceMs, 'issue()'), codes, 'issue()')
+  const error = expectCAError(await rejection(asked, on.patienceMs, 'issue()'), codes, 'issue()')
+  assert.ok(!error.local, `what the CA did is "local", as if its cause were on this node: ${error.message}`)
+  return error
 }
 
 function expectForm({ chain, roots }: IssuedCertificate): void {

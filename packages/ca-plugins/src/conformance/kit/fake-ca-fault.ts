@@ -32,6 +32,8 @@ export type CAFault =
   | { readonly kind: 'empty-chain' }
   /** A page of HTML in place of an answer, as from a proxy. */
   | { readonly kind: 'garbage' }
+  /** An answer that goes on and on. */
+  | { readonly kind: 'endless' }
   /** Half of a good answer. */
   | { readonly kind: 'truncated' }
   /** The connection breaks. */
@@ -45,6 +47,7 @@ export const CA_SWITCHES = [
   'hang',
   'reset',
   'garbage',
+  'endless',
   'truncated',
   'empty-chain',
   'wrong-san',
@@ -60,5 +63,6 @@ export const CA_SWITCHES = [
   'root-rotation',
   'token',
   'token-file',
+  'load',
 ] as const
 export type CASwitch = (typeof CA_SWITCHES)[number]

@@ -36,6 +36,8 @@ export type FakeCAAnswer =
   | { readonly kind: 'pending'; readonly id: string }
   /** Send this as if it were an answer. */
   | { readonly kind: 'garbage'; readonly text: string }
+  /** Send piece after piece, each once the client has taken those before it, until the client leaves. */
+  | { readonly kind: 'endless'; readonly pieces: Iterable<string> }
   /** Cut the connection. */
   | { readonly kind: 'reset' }
 
@@ -57,9 +59,13 @@ export interface BroughtCertificate {
 
 const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
+/** White space is part of any text. */
+const PIECE = ' '.repeat(65_536)
+/** Where nobody reads so much, it ends. */
+export const ENDLESS_BYTES = 33_554_432
 const GARBAGE = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
 
-/** Signs through an intermediate. Each property is a switch: it holds from the next request on. */
+/** Signs through two intermediates. Each property is a switch: it holds from the next request on. */
 export class FakeCA implements Disposable {
   /** How it treats each request, or a function that decides for each. */
   fault: CAFault | ((request: FakeCARequest & { readonly identity: SpiffeId }) => CAFault) = { kind: 'none' }
@@ -69,12 +75,16 @@ export class FakeCA implements Disposable {
   longest: { readonly seconds: number; readonly beyond: 'clamp' | 'refuse' } | undefined
   /** How far its clock is ahead of the agent's, in milliseconds. */
   skewMs = 0
+  /** Whether it signs each CSR once, and then repeats its answer without a look at `fault`: thousands of requests are cheap then. */
+  repeats = false
   readonly #authority: CertificateAuthority
   readonly #clock: Clock & { shiftMs: number }
   readonly #pending = new Map<string, { readonly request: FakeCARequest; decision?: 'approve' | 'deny' }>()
+  readonly #signed = new Map<string, Promise<Issued>>()
   readonly #arrivals = new Set<() => void>()
   #released = Promise.withResolvers<void>()
   #requests = 0
+  #endlessBytes = 0
 
   private constructor(authority: CertificateAuthority, clock: Clock & { shiftMs: number }) {
     this.#authority = authority
@@ -87,7 +97,12 @@ export class FakeCA implements Disposable {
       now: () => clock.now() + own.shiftMs,
       at: (time: number, task: () => void) => clock.at(time - own.shiftMs, task),
     }
-    const authority = await CertificateAuthority.open({ clock: own, trustDomain, intermediate: true })
+    const authority = await CertificateAuthority.open({
+      clock: own,
+      trustDomain,
+      intermediate: true,
+      upperIntermediate: true,
+    })
     return new FakeCA(authority, own)
   }
 
@@ -98,6 +113,11 @@ export class FakeCA implements Disposable {
   /** How many requests have arrived, those for a ticket's result left out. */
   get requests(): number {
     return this.#requests
+  }
+
+  /** How many bytes of endless answers have been taken. */
+  get endlessBytes(): number {
+    return this.#endlessBytes
   }
 
   /** Resolves once so many requests have arrived, counted from the start. */
@@ -121,6 +141,7 @@ export class FakeCA implements Disposable {
     for (const wake of this.#arrivals) wake()
     this.#arrivals.clear()
     try {
+      if (this.repeats) return await this.#signOnce(request)
       return await this.#answer({ ...request, identity: request.identity ?? identityOf(request.csr) })
     } catch (error) {
       if (!(error instanceof CAError) || error.code === 'timeout' || error.code === 'bad-response') throw error
@@ -186,6 +207,14 @@ export class FakeCA implements Disposable {
   [Symbol.dispose](): void {
     this.release()
     this.#pending.clear()
+    this.#signed.clear()
+  }
+
+  *#endlessPieces(): Iterable<string> {
+    for (let bytes = 0; bytes < ENDLESS_BYTES; bytes += PIECE.length) {
+      this.#endlessBytes += PIECE.length
+      yield PIECE
+    }
   }
 
   async #answer(request: FakeCARequest & { readonly identity: SpiffeId }): Promise<FakeCAAnswer> {
@@ -198,6 +227,8 @@ export class FakeCA implements Disposable {
         return { ...fault, kind: 'refused', message: `refused: ${fault.code}` }
       case 'garbage':
         return { kind: 'garbage', text: GARBAGE }
+      case 'endless':
+        return { kind: 'endless', pieces: this.#endlessPieces() }
       case 'reset':
         return { kind: 'reset' }
       case 'pending': {
@@ -214,6 +245,14 @@ export class FakeCA implements Disposable {
       default:
         return this.#signWrongly(request, fault)
     }
+  }
+
+  #signOnce(request: FakeCARequest): Promise<Issued> {
+    // Not parsed: that is most of what a signature costs.
+    const key = Buffer.from(request.csr).toString('latin1')
+    const signed = this.#signed.get(key) ?? this.#sign(request)
+    this.#signed.set(key, signed)
+    return signed
   }
 
   async #signWrongly(request: FakeCARequest, fault: CAFault): Promise<Issued> {

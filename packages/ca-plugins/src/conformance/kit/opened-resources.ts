@@ -50,7 +50,14 @@ export class OpenedResources {
     init: (id, type, _trigger, resource) => {
       const kind = KINDS.get(type)
       if (kind === undefined || !this.#context.getStore()) return
-      this.#open.set(id, { kind, openedAt: callerOutsideKit(), resource })
+      const trace = deepTrace()
+      this.#open.set(id, {
+        kind,
+        resource,
+        get openedAt() {
+          return callerOutsideKit(trace)
+        },
+      })
     },
     destroy: id => void this.#open.delete(id),
     // A request makes many, and none stays open.
@@ -127,11 +134,16 @@ function kill(program: object): void {
   }
 }
 
-function callerOutsideKit(): string {
+/** Its text is made where it is read: most of what is opened is closed unseen. */
+function deepTrace(): Error {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = STACK_DEPTH
-  const { stack = '' } = new Error()
+  const trace = new Error()
   Error.stackTraceLimit = stackTraceLimit
+  return trace
+}
+
+function callerOutsideKit({ stack = '' }: Error): string {
   // Not at the top of the module, which a bundle moves to another place together with what it uses of it.
   const kit = fileURLToPath(new URL('..', import.meta.url))
   const frame = stack.split('\n').find(each => isOutside(kit, each))

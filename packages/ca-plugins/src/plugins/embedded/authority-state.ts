@@ -3,12 +3,15 @@ import { createHash } from 'node:crypto'
 import type { Clock, KeyType } from '@livery/core/plugin'
 import { createIntermediate, createRoot, type Issuer } from './certificate-profiles.ts'
 
-/** One root, and the intermediate that signs under it where there is one. */
+/** One root, and the intermediates under it where there are any. */
 export interface Anchor {
   /** SHA-256 of the root's DER, in hexadecimal. */
   readonly id: string
   readonly root: Issuer
+  /** It signs. */
   readonly intermediate?: Issuer
+  /** PEM: between the root and `intermediate`. */
+  readonly upperIntermediate?: string
 }
 
 export interface AuthorityState {
@@ -29,6 +32,8 @@ interface AnchorOptions {
   readonly keyType: KeyType
   /** Whether it signs through an intermediate. */
   readonly intermediate: boolean
+  /** Whether there is another one above it. */
+  readonly upperIntermediate: boolean
   readonly rootTtlSeconds: number
   readonly backdateSeconds: number
 }
@@ -49,9 +54,12 @@ export async function createAnchor(options: AnchorOptions): Promise<Anchor> {
   const validity = { notBefore: now - options.backdateSeconds * 1000, notAfter: now + options.rootTtlSeconds * 1000 }
   const root = await createRoot(options.trustDomain, options.keyType, validity)
   const id = rootId(root)
-  return options.intermediate
-    ? { id, root, intermediate: await createIntermediate(root, options.keyType, validity) }
-    : { id, root }
+  if (!options.intermediate) return { id, root }
+  if (!options.upperIntermediate)
+    return { id, root, intermediate: await createIntermediate(root, options.keyType, validity) }
+  const upper = await createIntermediate(root, options.keyType, validity, 1)
+  const intermediate = await createIntermediate(upper, options.keyType, validity)
+  return { id, root, intermediate, upperIntermediate: upper.pem }
 }
 
 export function findAnchor(state: AuthorityState, id: string): Anchor {
@@ -65,6 +73,7 @@ export function issuerOf(anchor: Anchor): Issuer {
   return anchor.intermediate ?? anchor.root
 }
 
-export function intermediatesOf(anchor: Anchor): readonly string[] {
-  return anchor.intermediate ? [anchor.intermediate.pem] : []
+/** PEM, the one that signs first. */
+export function intermediatesOf({ intermediate, upperIntermediate }: Anchor): readonly string[] {
+  return [intermediate?.pem, upperIntermediate].filter(pem => pem !== undefined)
 }

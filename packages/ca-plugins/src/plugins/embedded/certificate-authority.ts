@@ -42,6 +42,8 @@ export interface CertificateAuthorityOptions {
   readonly keyType?: KeyType
   /** Whether roots made from now on sign through an intermediate; default `false`. */
   readonly intermediate?: boolean
+  /** With `intermediate` and without `directory`: whether a second one is above it, as in long chains; default `false`. */
+  readonly upperIntermediate?: boolean
   /** Where it is kept, so that a restart has the same root; default: in memory only. */
   readonly directory?: string
   /** Called with what was changed in `directory` so that nobody else can look into it. */
@@ -68,14 +70,14 @@ export interface SigningRequest {
 }
 
 export interface SignedCertificate {
-  /** PEM, one certificate an element: the leaf and, where there is one, the intermediate. */
+  /** PEM, one certificate an element: the leaf and, where there are any, the intermediates. */
   readonly chain: readonly string[]
   /** The root that `chain` leads to. */
   readonly root: string
 }
 
 export interface IssuedServerCertificate {
-  /** PEM: the leaf and, where there is one, the intermediate. */
+  /** PEM: the leaf and, where there are any, the intermediates. */
   readonly chain: string
   /** PKCS#8 PEM. */
   readonly privateKey: string
@@ -131,6 +133,7 @@ export class CertificateAuthority {
     const filled = {
       keyType: 'ecdsa-p256' as const,
       intermediate: false,
+      upperIntermediate: false,
       maxTtlSeconds: 90 * DAY,
       backdateSeconds: 120,
       rootTtlSeconds: 3650 * DAY,

@@ -72,16 +72,21 @@ export async function createRoot(trustDomain: string, keyType: KeyType, validity
   return toIssuer(certificate, keys.privateKey)
 }
 
-/** An intermediate under `root`, which may issue leaves but no further CA. */
-export async function createIntermediate(root: Issuer, keyType: KeyType, validity: Validity): Promise<Issuer> {
+/** An intermediate under `root`, with at most `pathLength` CAs below it; by default it issues leaves only. */
+export async function createIntermediate(
+  root: Issuer,
+  keyType: KeyType,
+  validity: Validity,
+  pathLength = 0,
+): Promise<Issuer> {
   const keys = await generateKeys(keyType)
   const organization = root.certificate.subjectName.getField('O')[0] ?? ''
   const certificate = await x509.X509CertificateGenerator.create({
     publicKey: keys.publicKey,
-    subject: caName(organization, 'intermediate'),
+    subject: caName(organization, pathLength === 0 ? 'intermediate' : 'upper intermediate'),
     ...issuedBy(root, validity),
     extensions: [
-      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.BasicConstraintsExtension(true, pathLength, true),
       CA_KEY_USAGE,
       root.authorityKeyIdentifier,
       await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
@@ -216,7 +221,7 @@ function wholeSeconds({ notBefore, notAfter }: Validity): { notBefore: Date; not
 }
 
 /** Two roots of one trust domain need different names: some verifiers pick the issuer by name alone. */
-function caName(organization: string, role: 'root' | 'intermediate'): x509.JsonName {
+function caName(organization: string, role: 'root' | 'intermediate' | 'upper intermediate'): x509.JsonName {
   return [{ O: [organization] }, { CN: [`Livery embedded ${role} ${randomBytes(4).toString('hex')}`] }]
 }
 

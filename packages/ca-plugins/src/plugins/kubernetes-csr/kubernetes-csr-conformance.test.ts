@@ -33,6 +33,7 @@ suite({
   test,
   capabilities: kubernetesCsr.capabilities,
   create,
+  without: { endless: 'the transport has its own test of endless answers' },
   check: () => kubernetesCsr.check?.(CONFIG, new Set()),
   slow: process.env['LIVERY_SLOW'] === '1',
 })

@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import { temporaryFolder } from '@livery/test-support'
 import { PROVISIONER, provisionerPair, startStepCa, writeKey } from '../../../test/step-ca-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { stepCa } from './plugin.ts'
 
 const { capabilities } = stepCa
@@ -31,5 +32,5 @@ describe('with a key', { concurrency: 1 }, () => {
   suite({ test, check, create: withKey, capabilities, without, slow })
 })
 describe('with a token', { concurrency: 1 }, () => {
-  suite({ test, create: withToken, capabilities, slow })
+  suite({ test, create: withToken, capabilities, timeoutMs: CALL_TIMEOUT_MS, slow })
 })

@@ -2,6 +2,7 @@
 import { describe, test } from 'node:test'
 import { startVault } from '../../../test/vault-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
+import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { vault } from './plugin.ts'
 
 const common = { role: 'workload', mount: 'pki' }
@@ -24,7 +25,7 @@ async function withLogin({ ca, context, after }: ConformanceSetup) {
 
 const reason = 'a token is exchanged for a lease, which is held'
 describe('with a token', { concurrency: 1 }, () => {
-  suite({ test, create: withToken, capabilities, slow })
+  suite({ test, create: withToken, capabilities, timeoutMs: CALL_TIMEOUT_MS, slow })
 })
 describe('with a login', { concurrency: 1 }, () => {
   suite({ test, create: withLogin, capabilities, without: { token: reason, 'token-file': reason }, slow })
