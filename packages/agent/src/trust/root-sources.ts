@@ -21,10 +21,9 @@ export class RootSources implements Disposable {
   constructor(clock: Clock, logger: Logger) {
     this.#clock = clock
     this.#logger = logger
-    this.#watched = new WatchedFiles({
-      clock,
-      onError: err => logger.warn({ err }, 'files with roots cannot be watched: they are looked at once a minute'),
-    })
+    this.#watched = new WatchedFiles(clock, err =>
+      logger.warn({ err }, 'files with roots cannot be watched: they are looked at once a minute'),
+    )
   }
 
   /** Resolves when every file was read; one that cannot be read is reported by its source. Never rejects. */
@@ -51,8 +50,7 @@ export class RootSources implements Disposable {
     for (const [name, path] of files) {
       if (path === undefined) continue
       const present = before.find(each => each.trustDomain === name && each.name === path)
-      const options = { path, trustDomain: name, watched: this.#watched, content: 'crls' } as const
-      crls.push(present ?? (await TrustFile.open(options)))
+      crls.push(present ?? (await TrustFile.open(path, name, this.#watched, 'crls')))
     }
     this.#crls = crls
     return crls
@@ -79,7 +77,7 @@ export class RootSources implements Disposable {
   }
 
   #file(path: string, trustDomain: string): Promise<RootSource> {
-    return TrustFile.open({ path, trustDomain, watched: this.#watched })
+    return TrustFile.open(path, trustDomain, this.#watched)
   }
 }
 

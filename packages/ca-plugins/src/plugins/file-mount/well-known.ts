@@ -42,7 +42,7 @@ export class WellKnownFiles implements CAClient {
     this.#ca = ca
     this.#clock = context.clock
     // Its own clients report the same of the files that they watch.
-    this.#watched = new WatchedFiles({ clock: context.clock, pollMs: POLL_MS, onError: () => {} })
+    this.#watched = new WatchedFiles(context.clock, () => {}, POLL_MS)
     this.#sets = folders.flatMap(folder =>
       LAYOUTS.map(layout => {
         const mount = mountOf({ layout, folder, rootsFor: 'identity' })
