@@ -73,7 +73,7 @@ export class RootSources implements Disposable {
     const { connectionTls } = await import('@livery/ca-plugins/connection')
     const tls = rootCert === undefined ? undefined : connectionTls({ rootCert, log: this.#logger })
     const connect = (address: string) => new HttpsJson({ address, tls, clock, timeoutMs: TIMEOUT_MS })
-    return new BundleEndpoint({ trustDomain, url, clock, connect })
+    return new BundleEndpoint(trustDomain, url, clock, connect)
   }
 
   #file(path: string, trustDomain: string): Promise<RootSource> {
