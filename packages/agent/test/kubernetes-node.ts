@@ -80,7 +80,7 @@ export function identityOf(account: string): string {
 /** Resolves when the identity of a service account has a certificate on a socket. */
 export async function served(socket: string, account: string): Promise<void> {
   const name = identityOf(account)
-  await waitForSocket({ path: socket, name, timeoutMs: WAIT_MS })
+  await waitForSocket(socket, WAIT_MS, name)
   const [secret] = await fetchSecrets(socket, [name])
   assert.equal(new X509Certificate(secret?.certificateChain ?? '').subjectAltName, `URI:${name}`)
 }

@@ -26,14 +26,10 @@ test('pods that are made, labelled, ended and deleted at a real API server are f
   await kube.mountAccount(directory, name, 'livery')
   Object.assign(process.env, kube.environment)
   const clock = new SystemClock()
-  const login = new PodLogin({ root: directory, remedy: '' })
-  const connection = new ApiConnection({ login, clock, credentials: undefined })
+  const login = new PodLogin('', directory)
+  const connection = new ApiConnection(login, clock)
   const api = new ObjectsApi({ ...podsOf(name), connection, clock })
-  const pods = new NodePods({
-    nodeName: name,
-    rules: podRules(),
-    onProblem: problem => assert.fail(JSON.stringify(problem)),
-  })
+  const pods = new NodePods(name, podRules(), problem => assert.fail(JSON.stringify(problem)))
   let wake = () => {}
   const watcher = new ObjectWatcher({ api, table: pods, clock, onState: () => wake() })
   pods.changes.subscribe(() => wake())

@@ -82,7 +82,7 @@ async function startNode(t: TestContext): Promise<Node> {
     identified++
     return read(descriptor)
   }
-  const callerDirectory = stack.use(new PodCallers({ pods, readPeerCgroups: countingRead, roots: [groups.root] }))
+  const callerDirectory = stack.use(new PodCallers(pods, countingRead, [groups.root]))
   const socket = join(directory.path, 'sds.sock')
   const seen: SdsEvent[] = []
   const events = new Events<SdsEvent>()

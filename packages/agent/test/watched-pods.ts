@@ -36,7 +36,7 @@ export function podRules(init: RulesInit = {}): PodRules {
 export function podTable(init: RulesInit = {}): { readonly pods: NodePods; readonly problems: PodProblem[] } {
   const problems: PodProblem[] = []
   const onProblem = (problem: PodProblem) => void problems.push(problem)
-  return { pods: new NodePods({ nodeName: NODE, rules: podRules(init), onProblem }), problems }
+  return { pods: new NodePods(NODE, podRules(init), onProblem), problems }
 }
 
 export interface WatchedPods {
@@ -68,8 +68,8 @@ export async function watchPods(
     for (const look of waiting) look()
   }
   Object.assign(process.env, server.environment)
-  const login = new PodLogin({ root: directory.path, remedy: '' })
-  const connection = new ApiConnection({ login, clock, credentials: undefined })
+  const login = new PodLogin('', directory.path)
+  const connection = new ApiConnection(login, clock)
   const api = new ObjectsApi({ ...podsOf(NODE), connection, clock })
   const onState = (state: WatchState) => {
     states.push(state)

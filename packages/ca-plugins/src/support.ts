@@ -2,7 +2,7 @@
 
 export type { Failure } from './answers/ca-error.ts'
 export { caError } from './answers/ca-error.ts'
-export type { Answer, ChainReaderOptions, SplitChain } from './answers/certificate-chain.ts'
+export type { Answer, SplitChain } from './answers/certificate-chain.ts'
 export { badAnswer, ChainReader, rootsInBundle } from './answers/certificate-chain.ts'
 export { reasonOf } from './answers/reason-of.ts'
 export { scrub } from './answers/scrub.ts'

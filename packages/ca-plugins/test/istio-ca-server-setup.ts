@@ -4,10 +4,8 @@ import { ChannelCredentials, Client, Metadata, type ServiceError } from '@grpc/g
 import { SystemClock } from '@livery/core/plugin'
 import type { IstioCertificateRequest } from '../src/gen/istio/v1/auth/ca.ts'
 import { IstioCaServer, type IstioCaServerOptions } from '../src/istio-ca-server/istio-ca-server.ts'
-import {
-  CertificateAuthority,
-  type CertificateAuthorityOptions,
-} from '../src/plugins/embedded/certificate-authority.ts'
+import type { CertificateAuthorityOptions } from '../src/plugins/embedded/authority-state.ts'
+import { CertificateAuthority } from '../src/plugins/embedded/certificate-authority.ts'
 import { workloadRequest } from '../src/testing/workload-request.ts'
 import { IMPERSONATED_IDENTITY, istioCertificateService } from '../src/transport/istio-certificate-service.ts'
 

@@ -57,21 +57,16 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
   const clock = new FakeClock()
   const ca = await TestCA.create(clock)
   answerInstantly(ca)
-  const crls = new RevocationTable()
-  const bundles = new BundleTable({
-    trustDomain: 'cluster.local',
-    settleMs: 0,
-    ownSettleMs: 0,
-    overlapMs: 0,
-    listsOf: each => crls.of(each),
-  })
+  const times = { settleMs: 0, ownSettleMs: 0, overlapMs: 0 }
+  const bundles = new BundleTable('cluster.local', times, new RevocationTable())
+  const noList = () => Promise.resolve()
   const options = {
     ca,
     clock,
     bundles,
     timeoutMs: 1_000,
     reader: new RootReader(),
-    rootList: { refresh: () => Promise.resolve() },
+    rootList: { refresh: noList, refreshAgain: noList, firstAsked: noList() },
     pending: new PendingRequestsInMemory(plainKeyVault),
     verifier: believer(),
     vault: plainKeyVault,

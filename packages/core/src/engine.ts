@@ -9,8 +9,7 @@ import type { Action, Answer, Event } from './decide/event.ts'
 import type { Policy } from './decide/step.ts'
 import { nextWake } from './decide/wake.ts'
 import { type FetchOptions, fetch } from './fetch/fetch.ts'
-import { type RestoreOptions, restore } from './fetch/restore.ts'
-import type { CARootList } from './listing/ca-root-list.ts'
+import { restore } from './fetch/restore.ts'
 import type { SecretItem } from './secrets/secret-item.ts'
 import { type Listener, notify, type Subscribers, Subscription } from './secrets/subscribers.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
@@ -28,7 +27,7 @@ const LOOK_AGAIN_MS = 10_000
 export interface EngineOptions {
   readonly state: State
   readonly policy: Policy
-  readonly fetching: FetchOptions & { readonly rootList: CARootList }
+  readonly fetching: FetchOptions
   readonly listeners: BundleListeners
   readonly store: Store | undefined
   /** Those who watch an identity: the engine adds and notifies them. */
@@ -39,7 +38,6 @@ export interface EngineOptions {
 export class Engine implements AsyncDisposable {
   readonly state: State
   readonly #options: EngineOptions
-  readonly #restoring: RestoreOptions | undefined
   readonly #clock: Clock
   #actions: Action[] = []
   /** What was not due then is planned from then on: it may have fallen due while the actions were performed. */
@@ -55,9 +53,7 @@ export class Engine implements AsyncDisposable {
   constructor(options: EngineOptions) {
     this.#options = options
     this.state = options.state
-    const { fetching, store } = options
-    this.#restoring = store && { ...fetching, store }
-    this.#clock = fetching.clock
+    this.#clock = options.fetching.clock
   }
 
   /** Has `event` decided at once, and what follows done before this call returns, unless it comes while something is being done. */
@@ -186,7 +182,8 @@ export class Engine implements AsyncDisposable {
   }
 
   async #restore(identity: Identity, from: 'store' | 'bootstrap'): Promise<void> {
-    const found = this.#restoring && (await restore(this.#restoring, identity.id, from))
+    const { fetching, store } = this.#options
+    const found = store && (await restore(fetching, store, identity.id, from))
     this.dispatch({ kind: 'restored', identity, from, found })
   }
 

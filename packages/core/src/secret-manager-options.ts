@@ -15,7 +15,7 @@ import type { IdleAction } from './state/unused.ts'
 import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
-import { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS } from './trust/settle-time.ts'
+import { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS, type RootTimes } from './trust/settle-time.ts'
 import { type CertificateVerifier, nodeCertificateVerifier } from './x509/ca-answer-verifier.ts'
 
 export interface SecretManagerOptions {
@@ -121,15 +121,7 @@ export interface SecretManagerSettings extends Scheduling {
 export interface Scheduling {
   readonly ttlSeconds: number
   readonly random: () => number
-  readonly rotation: {
-    readonly ratio: number
-    readonly jitter: number
-    readonly surviveMs?: number
-    readonly settleMs: number
-    readonly ownSettleMs: number
-    readonly ackWaitMs: number
-    readonly overlapMs: number
-  }
+  readonly rotation: RotationPolicy & RootTimes & { readonly ackWaitMs: number }
   readonly rootsPollMs: number
   readonly retry: RetryPolicy
   readonly concurrency: number

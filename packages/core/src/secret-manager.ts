@@ -116,16 +116,16 @@ export class SecretManager implements AsyncDisposable {
     })
     const { bundles } = state
     const reader = new RootReader(verifier)
-    const parts = { clock, reader, record: report }
     this.receipts = state.receipts
     this.#listeners = new BundleListeners(bundles)
-    this.#configured = new ConfiguredRoots({
-      ...parts,
-      onChange: (domain, roots) => dispatch({ kind: 'rootsConfigured', trustDomain: domain, roots }),
-    })
+    this.#configured = new ConfiguredRoots(clock, reader, report, (domain, roots) =>
+      dispatch({ kind: 'rootsConfigured', trustDomain: domain, roots }),
+    )
     this.#federated = new FederatedRoots(trustDomain)
     this.#rootList = new CARootList({
-      ...parts,
+      clock,
+      reader,
+      record: report,
       ca,
       random,
       trustDomain,

@@ -1,7 +1,8 @@
 /** The best key generator that this machine has. */
 import type { KeyGenerator } from '@livery/core/plugin'
 import { lookup } from './addon.ts'
-import { NativeKeyGenerator, type NativeKeyGeneratorOptions } from './native-key-generator.ts'
+import type { RsaKeys } from './defaults.ts'
+import { NativeKeyGenerator } from './native-key-generator.ts'
 import { WebCryptoKeyGenerator } from './webcrypto-key-generator.ts'
 
 export interface KeyGeneratorChoice {
@@ -12,20 +13,24 @@ export interface KeyGeneratorChoice {
   readonly rsaReason?: string
 }
 
-/** `rsaKeys` has no effect where WebCrypto stands in. */
-export interface KeyGeneratorOptions extends NativeKeyGeneratorOptions {
+export interface KeyGeneratorOptions {
+  /**
+   * How RSA keys are made; it has no effect where WebCrypto stands in. A CPU that cannot run `simd` runs `search`.
+   * Default: `simd`.
+   */
+  readonly rsaKeys?: RsaKeys
   /** `webcrypto`: never the addon. Default: `native`, the addon where it loads. */
   readonly prefer?: 'native' | 'webcrypto'
 }
 
 /** The addon's generator, or the one on WebCrypto and the reason. */
-export function createKeyGenerator({ prefer = 'native', ...options }: KeyGeneratorOptions = {}): KeyGeneratorChoice {
+export function createKeyGenerator({ prefer = 'native', rsaKeys }: KeyGeneratorOptions = {}): KeyGeneratorChoice {
   if (prefer === 'webcrypto') return { generator: new WebCryptoKeyGenerator(), reason: 'WebCrypto was asked for' }
   if (prefer !== 'native')
     throw new TypeError(
       `Cannot choose a key generator: prefer is ${JSON.stringify(prefer)}; it must be native or webcrypto`,
     )
   if (!lookup.addon) return { generator: new WebCryptoKeyGenerator(), reason: lookup.reason }
-  const generator = new NativeKeyGenerator(lookup.addon, options)
+  const generator = new NativeKeyGenerator(lookup.addon, rsaKeys)
   return { generator, ...(generator.rsaReason !== undefined && { rsaReason: generator.rsaReason }) }
 }

@@ -6,11 +6,6 @@ import { type JobQueue, jobQueueOf } from './job-queue.ts'
 import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
 import { chooseRsaKeys } from './rsa-keys.ts'
 
-export interface NativeKeyGeneratorOptions {
-  /** How RSA keys are made. A CPU that cannot run `simd` runs `search`. Default: `simd`. */
-  readonly rsaKeys?: RsaKeys
-}
-
 /**
  * Keys are made on threads of their own, as many as there are cores for the whole process, in turns: a single key does
  * not wait behind a batch. An abort is answered at once, and its work stops within milliseconds.
@@ -22,8 +17,8 @@ export class NativeKeyGenerator implements KeyGenerator {
   readonly rsaReason?: string
   readonly #rsaKeys: RsaKeys
 
-  /** Throws a `TypeError` for options it does not understand. */
-  constructor(addon: Addon, { rsaKeys = DEFAULT_RSA_KEYS }: NativeKeyGeneratorOptions = {}) {
+  /** Throws a `TypeError` for a way to make RSA keys that it does not know. */
+  constructor(addon: Addon, rsaKeys: RsaKeys = DEFAULT_RSA_KEYS) {
     this.#queue = jobQueueOf(addon)
     const { method, reason } = chooseRsaKeys(rsaKeys, addon)
     this.#rsaKeys = method

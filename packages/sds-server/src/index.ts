@@ -4,7 +4,7 @@ export type { CallerDirectory, CallerFacts, Identification } from './access/call
 export type { CallerRule, SocketAccess } from './access/policy.ts'
 export type { CallerTotals } from './budget/caller-account.ts'
 export type { GivenLimits, SocketLimits } from './budget/socket-limits.ts'
-export { type WaitOptions, waitForSocket } from './client/wait-for-socket.ts'
+export { waitForSocket } from './client/wait-for-socket.ts'
 export type {
   CallMethod,
   ConnectionInfo,

@@ -13,9 +13,10 @@ import { SessionGuard } from './grpc/session-guard.ts'
 import { Sessions } from './grpc/sessions.ts'
 import { type ListedStream, SocketCalls } from './grpc/socket-calls.ts'
 import type { SdsContext } from './sds-context.ts'
-import { type AwaitedSocketEvent, AwaitedSocketFile } from './socket/awaited-socket-file.ts'
+import { AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { LiveOwnerError, SdsServerError } from './socket/sds-server-error.ts'
+import type { SocketFileEvent } from './socket/socket-file.ts'
 import { WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
@@ -107,10 +108,10 @@ export class SdsSocket {
       messageBytes: limits.messageBytes,
       deadlines: this.#deadlines,
     })
-    const discovery = new DiscoveryService({ context, calls: this.#calls, maxNames: limits.names })
+    const discovery = new DiscoveryService(context, this.#calls, limits.names)
     const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
     this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
-    this.#sessions = new Sessions({ ...context, maxStreams: limits.streams })
+    this.#sessions = new Sessions(context.clock, limits.streams, context)
     this.#guard = new SessionGuard({
       clock: context.clock,
       methods: new Map([...discovery.openers, ...this.#health.openers, ...(workload?.openers ?? [])]),
@@ -238,7 +239,7 @@ export class SdsSocket {
 }
 
 /** A stranger is no successor. */
-function inHandover(event: AwaitedSocketEvent): AwaitedSocketEvent {
+function inHandover(event: SocketFileEvent): SocketFileEvent {
   const isSuccessor = event.kind === 'socket-waiting' && event.error instanceof LiveOwnerError && event.error.isTrusted
   return isSuccessor ? { ...event, isHandover: true } : event
 }

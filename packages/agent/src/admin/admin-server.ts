@@ -61,10 +61,7 @@ export class AdminServer<Address extends ListenAddress = ListenAddress> implemen
     options: AdminServerOptions & { readonly address: A },
   ): Promise<AdminServer<A>> {
     const answers = new HttpAnswers(options)
-    const pool = new ConnectionPool({
-      clock: options.source.clock,
-      onRequest: connection => answers.answer(connection),
-    })
+    const pool = new ConnectionPool(options.source.clock, connection => answers.answer(connection))
     const { address } = options
     if (isSocketPath(address)) {
       const file = await listenAtPath(options, address, pool)

@@ -157,14 +157,9 @@ export class AdminConnection {
   }
 }
 
-interface ConnectionPoolOptions {
-  readonly clock: Clock
-  /** Called with each connection whose request's head is there. It answers, and calls `finish`. */
-  onRequest(connection: AdminConnection): void
-}
-
 export class ConnectionPool implements Disposable {
-  readonly #options: ConnectionPoolOptions
+  readonly #clock: Clock
+  readonly #answer: (connection: AdminConnection) => void
   readonly #byState: Readonly<Record<Exclude<State, 'closed'>, Set<AdminConnection>>> = {
     reading: new Set(),
     answering: new Set(),
@@ -179,12 +174,14 @@ export class ConnectionPool implements Disposable {
   /** Called when there may be room for another large answer. */
   readonly #waitingForRoom = new Set<() => void>()
 
-  constructor(options: ConnectionPoolOptions) {
-    this.#options = options
+  /** `answer` is called with each connection whose request's head is there. It answers, and calls `finish`. */
+  constructor(clock: Clock, answer: (connection: AdminConnection) => void) {
+    this.#clock = clock
+    this.#answer = answer
   }
 
   now(): number {
-    return this.#options.clock.now()
+    return this.#clock.now()
   }
 
   get size(): number {
@@ -246,7 +243,7 @@ export class ConnectionPool implements Disposable {
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#waitingForRoom.add(resolve)
     gone.addEventListener('abort', () => resolve(), { once: true })
-    using _timer = after(this.#options.clock, READING_MS, resolve)
+    using _timer = after(this.#clock, READING_MS, resolve)
     await promise
     this.#waitingForRoom.delete(resolve)
   }
@@ -272,14 +269,14 @@ export class ConnectionPool implements Disposable {
     for (const connection of this.#asked) {
       this.move(connection, 'answering')
       if (this.#byState.answering.size > MAX_ANSWERING) connection.cut()
-      else this.#options.onRequest(connection)
+      else this.#answer(connection)
       if (performance.now() >= end) break
     }
     this.#schedule()
   }
 
   #planSweep(): Disposable {
-    const { clock } = this.#options
+    const clock = this.#clock
     return after(clock, SWEEP_MS, () => {
       this.#cutLate()
       this.#sweep = this.size > 0 ? this.#planSweep() : undefined

@@ -187,12 +187,9 @@ function readinessMode(query: URLSearchParams): ReadinessMode | undefined {
 function streams(source: AdminSource, query: URLSearchParams): Answer {
   const server = source.sds?.()
   if (!server) return text(503, 'No socket serves yet. Ask again in a few seconds.\n', { 'retry-after': '2' })
-  const options = {
-    now: source.clock.now(),
-    only: query.get('name') ?? undefined,
-    podOf: (subject: string) => source.podOf?.(subject),
-  }
-  return { status: 200, contentType: 'application/json', body: streamPieces(server, options) }
+  const only = query.get('name') ?? undefined
+  const body = streamPieces(server, source.clock.now(), only, subject => source.podOf?.(subject))
+  return { status: 200, contentType: 'application/json', body }
 }
 
 /** The answer of `/trust`. */

@@ -49,19 +49,15 @@ export interface StreamList {
   readonly callers: readonly ListedCaller[]
 }
 
-interface StreamListOptions {
-  /** Milliseconds since the epoch. */
-  readonly now: number
-  /** Only the streams that have this name. */
-  readonly only?: string | undefined
-  /** The namespace and name of the pod that a subject stands for. Default: none is known. */
-  readonly podOf?: PodOf
-}
-
-/** A {@link StreamList} as JSON in pieces of one stream each. */
+/**
+ * A {@link StreamList} as JSON in pieces of one stream each. `now`: milliseconds since the epoch. `only`: the streams that
+ * have this name. `podOf`: the namespace and name of the pod that a subject stands for.
+ */
 export function* streamPieces(
   source: StreamSource,
-  { now, only, podOf = () => undefined }: StreamListOptions,
+  now: number,
+  only?: string,
+  podOf: PodOf = () => undefined,
 ): Generator<string, void, undefined> {
   yield `{"now":"${iso(now)}","streams":[`
   const namesOf = new Map<string, number>()

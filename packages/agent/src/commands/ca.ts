@@ -128,7 +128,7 @@ async function authenticatorsOf(
   }
   if (tokenReview !== undefined) {
     const login = await apiLogin(tokenReview, workingDirectory, context)
-    const connection = parts.use(new ApiConnection({ login, clock: context.clock, credentials: undefined }))
+    const connection = parts.use(new ApiConnection(login, context.clock))
     const { trustDomain } = authority
     authenticators.push(reviewedTokens({ connection, clock: context.clock, audience, trustDomain, grants }))
   }
@@ -137,7 +137,7 @@ async function authenticatorsOf(
 
 /** `in-cluster`, or the path of a kubeconfig, for which the client library has to be installed. */
 async function apiLogin(where: string, workingDirectory: string, log: Pick<ReviewContext, 'warn'>) {
-  if (where === 'in-cluster') return new PodLogin({ remedy: 'Name a kubeconfig' })
+  if (where === 'in-cluster') return new PodLogin('Name a kubeconfig')
   const { openKubeconfig } = await import('@livery/ca-plugins/kubernetes-csr')
   return await openKubeconfig(resolve(workingDirectory, where), log)
 }

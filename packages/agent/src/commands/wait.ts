@@ -22,7 +22,7 @@ export async function waitUntilServed(
   if (timeoutMs <= 0 || timeoutMs > MAX_TIMEOUT_MS)
     throw new UsageError(`--timeout ${JSON.stringify(timeout)} is not a duration of at most 24h. Write such as 60s`)
   const path = resolve(terminal.workingDirectory, socket)
-  await waitForSocket({ path, name, timeoutMs })
+  await waitForSocket(path, timeoutMs, name)
   const text = name === undefined ? `${path} answers` : `${path} serves ${name}`
   terminal.out(`${json ? JSON.stringify({ socket: path, name }) : text}\n`)
   return EXIT.ok

@@ -22,7 +22,7 @@ export async function withWellKnownFiles({
   const { WellKnownFiles } = await import('@livery/ca-plugins/file-mount')
   const log = pluginLog(scopes.of('plugin'), 'file-mount')
   const context = { clock, log, metrics: metrics.plugins, trustDomain, vault }
-  return life.parts.use(new WellKnownFiles({ ca, folders, context }))
+  return life.parts.use(new WellKnownFiles(ca, folders, context))
 }
 
 function realOf(folder: string): string {

@@ -17,7 +17,7 @@ async function setUp(t: TestContext) {
   const clock = new FakeClock(Date.now())
   const lines: string[] = []
   const log = { warn: (line: string) => void lines.push(line), info: (line: string) => void lines.push(line) }
-  const secrets = new ClusterSecrets({ namespaces: ['edge', 'shop'], clock, log, root })
+  const secrets = new ClusterSecrets(['edge', 'shop'], clock, log, root)
   t.after(async () => {
     await secrets[Symbol.asyncDispose]()
     await server[Symbol.asyncDispose]()

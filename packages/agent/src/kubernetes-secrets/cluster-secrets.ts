@@ -8,28 +8,23 @@ import { FollowedSecret } from './followed-secret.ts'
 /** Each is a connection to the API server. */
 const MAX_WATCHED = 256
 
-interface ClusterSecretsOptions {
-  readonly namespaces: readonly string[]
-  readonly clock: Clock
-  readonly log: Pick<PluginLog, 'warn' | 'info'>
-  /** Where the pod's service account is mounted, for tests. */
-  readonly root?: string
-}
-
 export class ClusterSecrets implements SecretObjects, AsyncDisposable {
-  readonly #options: ClusterSecretsOptions
+  readonly #namespaces: readonly string[]
+  readonly #clock: Clock
+  readonly #log: Pick<PluginLog, 'warn' | 'info'>
   readonly #connection: ApiConnection
   readonly #followed = new Set<FollowedSecret>()
   /** Those whose watch does not work. */
   readonly #unwatched = new Set<FollowedSecret>()
 
-  /** Throws an `Error` outside of a pod. */
-  constructor(options: ClusterSecretsOptions) {
-    const { clock, root } = options
-    this.#options = options
+  /** Throws an `Error` outside of a pod. `root`: where the pod's service account is mounted, for tests. */
+  constructor(namespaces: readonly string[], clock: Clock, log: Pick<PluginLog, 'warn' | 'info'>, root?: string) {
+    this.#namespaces = namespaces
+    this.#clock = clock
+    this.#log = log
     const remedy = 'Remove the section kubernetesSecrets, or run it in a pod'
-    const login = new PodLogin({ remedy, ...(root !== undefined && { root }) })
-    this.#connection = new ApiConnection({ login, clock, credentials: undefined })
+    const login = new PodLogin(remedy, root)
+    this.#connection = new ApiConnection(login, clock)
   }
 
   get room(): number {
@@ -37,20 +32,19 @@ export class ClusterSecrets implements SecretObjects, AsyncDisposable {
   }
 
   refusal({ namespace }: KubernetesObject): string | undefined {
-    if (this.#options.namespaces.includes(namespace)) return undefined
+    if (this.#namespaces.includes(namespace)) return undefined
     return `is in the namespace ${namespace}, which kubernetesSecrets.namespaces does not name`
   }
 
   follow(object: KubernetesObject, onChange: () => void): FollowedSecret {
-    const { namespaces, clock } = this.#options
     const { namespace, name } = object
-    if (!namespaces.includes(namespace))
+    if (!this.#namespaces.includes(namespace))
       throw new TypeError(
         `Cannot follow the Secret ${namespace}/${name}: kubernetesSecrets.namespaces does not name it`,
       )
     const followed: FollowedSecret = new FollowedSecret({
       ...object,
-      clock,
+      clock: this.#clock,
       connection: this.#connection,
       onChange,
       onState: state => this.#onState(followed, state),
@@ -70,7 +64,7 @@ export class ClusterSecrets implements SecretObjects, AsyncDisposable {
 
   /** One line for all of them: where one is not watched, the others are not, mostly. */
   #onState(followed: FollowedSecret, state: WatchState): void {
-    const { log } = this.#options
+    const log = this.#log
     if (state.kind !== 'watching') {
       if (this.#unwatched.size === 0) log.warn(`a change of a Secret is not seen at present: ${state.error}`)
       this.#unwatched.add(followed)

@@ -10,6 +10,6 @@ export const kubernetesSecrets = {
     // Most agents read no Secrets: they load no client of the API server.
     const { ClusterSecrets } = await import('./cluster-secrets.ts')
     const log = pluginLog(scopes.of('kubernetes'), 'kubernetes')
-    return { objects: life.parts.use(new ClusterSecrets({ namespaces, clock, log })) }
+    return { objects: life.parts.use(new ClusterSecrets(namespaces, clock, log)) }
   },
 }

@@ -17,7 +17,7 @@ async function setUp(t: TestContext) {
   const watched = await watchPods(t, { prepare: server => resources.forEach(pod => void server.put(pod)) })
   const { server, clock, pods, connection, until, names } = watched
   await until(() => names().length === PODS.length)
-  const tokens = new CallerTokens({ clock, pods, connection })
+  const tokens = new CallerTokens(clock, pods, connection)
   t.after(() => tokens[Symbol.dispose]())
   const asked = () => server.calls.filter(({ verb }) => verb === 'token').length
   const fail = (fault: PodFault | undefined) => {

@@ -10,27 +10,25 @@ import { requestToken } from './token-request.ts'
 /** Each is a call of the API server now and then. */
 const MAX_OF_POD = 16
 
-interface CallerTokensOptions {
-  readonly clock: Clock
-  readonly pods: PodTable
-  readonly connection: Pick<ApiConnection, 'request'>
-}
-
 export class CallerTokens implements PodTokenSource, Disposable {
-  readonly #options: CallerTokensOptions
+  readonly #clock: Clock
+  readonly #pods: PodTable
+  readonly #connection: Pick<ApiConnection, 'request'>
   /** Tokens by the UID of their pod and by audience. A token stays while its pod does: who asks again and again costs one call. */
   readonly #held = new Map<string, Map<string, HeldToken>>()
   readonly #subscription: Disposable
 
-  constructor(options: CallerTokensOptions) {
-    this.#options = options
-    this.#subscription = options.pods.changes.subscribe(({ kind, pod }) => {
+  constructor(clock: Clock, pods: PodTable, connection: Pick<ApiConnection, 'request'>) {
+    this.#clock = clock
+    this.#pods = pods
+    this.#connection = connection
+    this.#subscription = pods.changes.subscribe(({ kind, pod }) => {
       if (kind === 'removed') this.#forget(pod.uid)
     })
   }
 
-  refusal({ audience, pod: uid = '' }: TokenName): string | undefined {
-    const pod = this.#options.pods.get(uid)
+  refusal({ pod: uid = '' }: TokenName): string | undefined {
+    const pod = this.#pods.get(uid)
     if (!pod) return 'is a token of a pod that is not on this node, or has ended'
     if (pod.serviceAccount === '') return 'is a token of a pod without a service account, as static pods are'
     return undefined
@@ -62,14 +60,11 @@ export class CallerTokens implements PodTokenSource, Disposable {
     const present = ofPod.get(audience)
     if (present) return present
     for (const [other, token] of ofPod) if (ofPod.size >= MAX_OF_POD && !token.isFollowed) end(ofPod, other, token)
-    const { clock, pods, connection } = this.#options
-    const token = new HeldToken({
-      clock,
-      async ask(signal) {
-        const pod = pods.get(uid)
-        if (!pod) throw new CAError('unavailable', 'Cannot get the token: its pod has ended.', { local: true })
-        return await requestToken(connection, { pod, audience, expirationSeconds: LIFE_SECONDS }, clock, signal)
-      },
+    const clock = this.#clock
+    const token = new HeldToken(clock, async signal => {
+      const pod = this.#pods.get(uid)
+      if (!pod) throw new CAError('unavailable', 'Cannot get the token: its pod has ended.', { local: true })
+      return await requestToken(this.#connection, { pod, audience, expirationSeconds: LIFE_SECONDS }, clock, signal)
     })
     ofPod.set(audience, token)
     return token

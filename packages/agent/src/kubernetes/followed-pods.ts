@@ -48,20 +48,16 @@ export class FollowedPods implements AsyncDisposable {
       .map(text => parseDnsTemplate(text, trustDomain))
       .flatMap(each => ('problem' in each ? [] : [each]))
     this.#wish = setting
-    this.#pods = new NodePods({
-      nodeName,
-      rules: { trustDomain, template, dnsNames: templates, selector, namespaces },
-      onProblem: problem => this.#onProblem(problem),
-    })
+    this.#pods = new NodePods(nodeName, { trustDomain, template, dnsNames: templates, selector, namespaces }, problem =>
+      this.#onProblem(problem),
+    )
     const callers = identifyPods(config, this.#pods)
     this.callers = callers && this.#stack.use(callers)
-    const connection = this.#stack.use(
-      new ApiConnection({ login: new PodLogin({ remedy: REMEDY }), clock, credentials: undefined }),
-    )
-    const tokens = new PodTokens({ clock, log: pluginLog(scopes.of('kubernetes'), 'kubernetes') })
+    const connection = this.#stack.use(new ApiConnection(new PodLogin(REMEDY), clock))
+    const tokens = new PodTokens(clock, pluginLog(scopes.of('kubernetes'), 'kubernetes'))
     this.tokens = tokens
     this.#stack.use(tokens.follow({ pods: this.#pods, connection }))
-    this.callerTokens = this.#stack.use(new CallerTokens({ clock, pods: this.#pods, connection }))
+    this.callerTokens = this.#stack.use(new CallerTokens(clock, this.#pods, connection))
     events.subscribe(({ name, event }) => {
       if (event.kind === 'ca-error' && event.code === 'unauthenticated' && isSpiffeId(name)) tokens.refused(name)
     })

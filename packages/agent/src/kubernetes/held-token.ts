@@ -13,14 +13,10 @@ const RETRY = { minMs: 10_000, maxMs: 120_000 } as const
 /** The longest that the API server can have this agent wait. */
 const MAX_WAIT_MS = 600_000
 
-interface HeldTokenOptions {
-  readonly clock: Clock
-  ask(signal: AbortSignal): Promise<Credential>
-}
-
 /** Counts lifetimes, not dates: the clock of this machine may be set, and differs from that of the API server. */
 export class HeldToken implements Disposable {
-  readonly #options: HeldTokenOptions
+  readonly #clock: Clock
+  readonly #request: (signal: AbortSignal) => Promise<Credential>
   readonly #ending = new AbortController()
   readonly #followers = new Set<() => void>()
   #held: { readonly token: string; readonly lifeMs: number; readonly since: number } | undefined
@@ -33,8 +29,9 @@ export class HeldToken implements Disposable {
   #next: Disposable | undefined
   #end: Disposable | undefined
 
-  constructor(options: HeldTokenOptions) {
-    this.#options = options
+  constructor(clock: Clock, request: (signal: AbortSignal) => Promise<Credential>) {
+    this.#clock = clock
+    this.#request = request
   }
 
   get isFollowed(): boolean {
@@ -59,7 +56,7 @@ export class HeldToken implements Disposable {
     if (!this.#held)
       throw new CAError('unavailable', 'Cannot get the token: it has ended. It is asked for again.', { local: true })
     const { token, lifeMs, since } = this.#held
-    const left = lifeMs - (this.#options.clock.now() - since)
+    const left = lifeMs - (this.#clock.now() - since)
     return { token, lifeMs: Math.min(Math.max(left, 0), lifeMs) }
   }
 
@@ -72,11 +69,11 @@ export class HeldToken implements Disposable {
   }
 
   async #ask(): Promise<void> {
-    const { clock, ask } = this.#options
+    const clock = this.#clock
     const { signal } = this.#ending
     try {
       const askedAt = clock.now()
-      const { token, expiresAt = askedAt } = await ask(signal)
+      const { token, expiresAt = askedAt } = await this.#request(signal)
       signal.throwIfAborted()
       this.#hold(token, Math.min(expiresAt - askedAt, LIFE_SECONDS * 1_000))
     } catch (error) {
@@ -88,7 +85,7 @@ export class HeldToken implements Disposable {
   }
 
   #hold(token: string, givenMs: number): void {
-    const { clock } = this.#options
+    const clock = this.#clock
     const lifeMs = givenMs - Math.min(MARGIN_MS, MARGIN_SHARE * givenMs)
     this.#held = { token, lifeMs, since: clock.now() }
     this.#isDue = false
@@ -112,7 +109,7 @@ export class HeldToken implements Disposable {
 
   #wait(ms: number, then: () => void): void {
     this.#next?.[Symbol.dispose]()
-    this.#next = after(this.#options.clock, ms, () => {
+    this.#next = after(this.#clock, ms, () => {
       then()
       for (const call of [...this.#followers]) call()
     })

@@ -22,7 +22,7 @@ export function identifyPods({ kubernetes, sockets, identities }: Config, pods: 
   const own = readPeerCgroups ? readOwnCgroups(isInPod) : NO_ADDON
   if (typeof own === 'string' && readPeerCgroups) {
     const root = kubernetes?.cgroupRoot
-    return new PodCallers({ pods, readPeerCgroups, roots: root === undefined ? findRoots(own) : [normalizeRoot(root)] })
+    return new PodCallers(pods, readPeerCgroups, root === undefined ? findRoots(own) : [normalizeRoot(root)])
   }
   const isWanted = [...sockets, ...identities.map(({ socket }) => socket)].some(socket => socket?.identify)
   if (!isWanted || typeof own === 'string') return undefined

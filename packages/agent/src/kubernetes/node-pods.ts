@@ -18,13 +18,6 @@ export interface PodProblem {
   readonly reason: string
 }
 
-interface NodePodsOptions {
-  readonly nodeName: string
-  readonly rules: PodRules
-  /** Called once for each pod and reason, until the pod is gone. */
-  readonly onProblem: (problem: PodProblem) => void
-}
-
 interface Known {
   readonly pod: Pod
   /** Why it has no identity though it is chosen, or goes without a DNS name. */
@@ -45,7 +38,9 @@ export function podsOf(nodeName: string) {
 export class NodePods implements PodTable {
   readonly maxObjects = MAX_PODS
   readonly changes = new Events<PodChange>()
-  readonly #options: NodePodsOptions
+  readonly #nodeName: string
+  readonly #rules: PodRules
+  readonly #report: (problem: PodProblem) => void
   /** By the UID of the API server's object. */
   readonly #objects = new Map<string, Known>()
   /** By the UID on the node, to that of the object. */
@@ -55,8 +50,11 @@ export class NodePods implements PodTable {
 
   #isListed = false
 
-  constructor(options: NodePodsOptions) {
-    this.#options = options
+  /** `report` is called once for each pod and reason, until the pod is gone. */
+  constructor(nodeName: string, rules: PodRules, report: (problem: PodProblem) => void) {
+    this.#nodeName = nodeName
+    this.#rules = rules
+    this.#report = report
   }
 
   /** Whether a whole list has come. */
@@ -100,7 +98,8 @@ export class NodePods implements PodTable {
 
   /** Keeps of an object only what is needed, for {@link replace}. */
   read(value: unknown): PodObject | UnusableObject {
-    const { nodeName, rules } = this.#options
+    const nodeName = this.#nodeName
+    const rules = this.#rules
     return readPodObject(
       value,
       nodeName,
@@ -131,12 +130,12 @@ export class NodePods implements PodTable {
     this.#byUid.set(pod.uid, uid)
     for (const problem of problems)
       if (!before?.problems.some(known => isDeepStrictEqual(known, problem)))
-        this.#options.onProblem({ pod: nameOf(pod), ...problem })
+        this.#report({ pod: nameOf(pod), ...problem })
     this.changes.emit({ kind: isKnown ? 'changed' : 'added', pod })
   }
 
   #describe(facts: PodFacts): Pick<Known, 'pod' | 'problems'> {
-    const { rules } = this.#options
+    const rules = this.#rules
     const identity = identityOf(rules, facts)
     if (typeof identity !== 'string')
       return { pod: { ...facts, identity: undefined, dnsNames: [] }, problems: identity ? [identity] : [] }
@@ -171,7 +170,7 @@ export class NodePods implements PodTable {
     if (this.#refused.get(object) === problem.reason) return
     if (this.#refused.size >= MAX_PODS) return
     this.#refused.set(object, problem.reason)
-    this.#options.onProblem(problem)
+    this.#report(problem)
   }
 }
 

@@ -4,27 +4,28 @@ import type { CallerDirectory, CallerFacts, Identification } from '@livery/sds-s
 import type { Pod, PodTable } from './pod.ts'
 import { findPod } from './pod-cgroup.ts'
 
-interface PodCallersOptions {
-  readonly pods: PodTable
-  /** The text of `/proc/PID/cgroup` for the process that opened a connection: `@livery/native-keygen`. */
-  readonly readPeerCgroups: (descriptor: number) => string
-  /** The roots of kubelet's control groups: see `findPod`. */
-  readonly roots: readonly string[]
-}
-
 export class PodCallers implements CallerDirectory, Disposable {
   readonly changes = new Events<string>()
-  readonly #options: PodCallersOptions
+  readonly #pods: PodTable
+  readonly #readPeerCgroups: (descriptor: number) => string
+  readonly #roots: readonly string[]
   readonly #facts = new WeakMap<Pod, CallerFacts>()
   readonly #subscription: Disposable
 
-  constructor(options: PodCallersOptions) {
-    this.#options = options
-    this.#subscription = options.pods.changes.subscribe(({ pod }) => this.changes.emit(subjectOf(pod.uid)))
+  /**
+   * `readPeerCgroups`: the text of `/proc/PID/cgroup` for the process that opened a connection: `@livery/native-keygen`.
+   * `roots`: of kubelet's control groups, see `findPod`.
+   */
+  constructor(pods: PodTable, readPeerCgroups: (descriptor: number) => string, roots: readonly string[]) {
+    this.#pods = pods
+    this.#readPeerCgroups = readPeerCgroups
+    this.#roots = roots
+    this.#subscription = pods.changes.subscribe(({ pod }) => this.changes.emit(subjectOf(pod.uid)))
   }
 
   identifyCaller({ pid }: PeerCredentials, descriptor: number): Identification {
-    const { readPeerCgroups, roots } = this.#options
+    const readPeerCgroups = this.#readPeerCgroups
+    const roots = this.#roots
     try {
       const found = findPod(readPeerCgroups(descriptor), roots)
       return 'uid' in found ? { subject: subjectOf(found.uid) } : { problem: `process ${pid}: ${found.problem}` }
@@ -34,7 +35,7 @@ export class PodCallers implements CallerDirectory, Disposable {
   }
 
   factsOf(subject: string): CallerFacts | undefined {
-    const pod = this.#options.pods.get(subject.slice(PREFIX.length))
+    const pod = this.#pods.get(subject.slice(PREFIX.length))
     if (!pod) return undefined
     const present = this.#facts.get(pod)
     if (present) return present

@@ -16,7 +16,7 @@ async function setUp(t: TestContext, inits: readonly PodInit[] = [{ name: 'a' }]
   const watched = await watchPods(t, { prepare: server => pods.forEach(pod => void server.put(pod)) })
   await watched.until(() => watched.names().length === pods.length)
   const warnings: string[] = []
-  const tokens = new PodTokens({ clock: watched.clock, log: { warn: message => void warnings.push(message) } })
+  const tokens = new PodTokens(watched.clock, { warn: message => void warnings.push(message) })
   const following = tokens.follow({ pods: watched.pods, connection: watched.connection })
   const get = async (identity: SpiffeId = WEB, audience = 'istio-ca', expirationSeconds = 3600) =>
     await tokens.get({ identity, audience, expirationSeconds, signal: AbortSignal.timeout(20_000) })
@@ -142,7 +142,7 @@ test('an API server that does not answer is given up after 10 s, and nobody wait
 })
 
 test('before the pods are known, an identity is refused, which is distinguished from a fault of the CA', async () => {
-  const tokens = new PodTokens({ clock: new FakeClock(), log: { warn() {} } })
+  const tokens = new PodTokens(new FakeClock(), { warn() {} })
   const { signal } = new AbortController()
   await assert.rejects(
     tokens.get({ identity: WEB, audience: 'a', expirationSeconds: 600, signal }),

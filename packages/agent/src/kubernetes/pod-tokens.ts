@@ -13,11 +13,6 @@ import {
 import type { Pod, PodTable } from './pod.ts'
 import { requestToken } from './token-request.ts'
 
-export interface PodTokensOptions {
-  readonly clock: Clock
-  readonly log: Pick<PluginLog, 'warn'>
-}
-
 /** Where the pods are known, and asked about. */
 export interface PodSource {
   readonly pods: PodTable
@@ -30,19 +25,21 @@ interface TokensOfPod {
 }
 
 /** Renewed at three quarters of its life, when somebody asks. */
-const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 4, intervalMs: 10_000 }
+const REFRESH = { beforeMs: (lifetimeMs: number) => lifetimeMs / 4, intervalMs: 10_000 }
 /** A CA that refuses every token does not lead to more calls of the API server than this. */
 const LEAST_BETWEEN_MS = 10_000
 
 /** Holds no more than the tokens of the pods that there are, and drops those of a pod that is gone. */
 export class PodTokens implements WorkloadTokens {
-  readonly #options: PodTokensOptions
+  readonly #clock: Clock
+  readonly #log: Pick<PluginLog, 'warn'>
   /** By the UID of the pod to which they are bound. */
   readonly #held = new Map<string, TokensOfPod>()
   #source: PodSource | undefined
 
-  constructor(options: PodTokensOptions) {
-    this.#options = options
+  constructor(clock: Clock, log: Pick<PluginLog, 'warn'>) {
+    this.#clock = clock
+    this.#log = log
   }
 
   /** Answers for the pods of `source` from now on, until the result is disposed. */
@@ -68,7 +65,7 @@ export class PodTokens implements WorkloadTokens {
     const wish = { pod, audience, expirationSeconds }
     const { cache } = this.#tokensOf(pod)
     return await cache.get(`${expirationSeconds} ${audience}`, signal, aborted =>
-      requestToken(source.connection, wish, this.#options.clock, aborted),
+      requestToken(source.connection, wish, this.#clock, aborted),
     )
   }
 
@@ -76,14 +73,15 @@ export class PodTokens implements WorkloadTokens {
   refused(identity: SpiffeId): void {
     const pod = this.#source && boundPod(this.#source.pods, identity)
     const held = pod && this.#held.get(pod.uid)
-    if (held && Math.abs(this.#options.clock.now() - held.since) >= LEAST_BETWEEN_MS) this.#held.delete(pod.uid)
+    if (held && Math.abs(this.#clock.now() - held.since) >= LEAST_BETWEEN_MS) this.#held.delete(pod.uid)
   }
 
   #tokensOf({ uid }: Pod): TokensOfPod {
     const present = this.#held.get(uid)
     if (present) return present
-    const { clock, log } = this.#options
-    const tokens = { cache: new TokenCache({ clock, log, ...REFRESH }), since: clock.now() }
+    const clock = this.#clock
+    const log = this.#log
+    const tokens = { cache: new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs), since: clock.now() }
     this.#held.set(uid, tokens)
     return tokens
   }

@@ -24,10 +24,9 @@ export class Outputs implements Disposable {
   constructor(parts: OutputsParts) {
     const { clock, logger } = parts
     this.#parts = parts
-    this.#watched = new WatchedFiles({
-      clock,
-      onError: err => logger.warn({ err }, 'cannot watch the output directories: they are looked at every 60 s'),
-    })
+    this.#watched = new WatchedFiles(clock, err =>
+      logger.warn({ err }, 'cannot watch the output directories: they are looked at every 60 s'),
+    )
   }
 
   /** Writes for these identities from now on, or from `reclaim` on; for one with the same output as before nothing changes. */

@@ -4,6 +4,7 @@ import { readlinkSync } from 'node:fs'
 import { mkdir, open, readdir, readlink, rename, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkFolder, makeFolder, readSmallFile, systemErrorCode } from '@livery/core/plugin'
+import type { OutputSetting } from '../config/output-schema.ts'
 
 /** The link that is replaced. */
 const DATA = '..data'
@@ -17,28 +18,20 @@ export interface SetFile {
   readonly mode: number
 }
 
-interface SetDirectoryOptions {
-  /** Absolute. It is made if it is not there. */
-  readonly directory: string
-  /** The owner of the files. Default: the agent's own user and group. */
-  readonly owner?: number | undefined
-  readonly group?: number | undefined
-}
-
 /** Writes sets to one directory, and to none that another program fills. */
 export class SetDirectory {
-  readonly #options: SetDirectoryOptions
+  readonly #setting: Pick<OutputSetting, 'directory' | 'owner' | 'group'>
   /** SHA-256 of each file of the set that was written last, by name. */
   #digests: ReadonlyMap<string, string> | undefined
   #current: string | undefined
 
-  constructor(options: SetDirectoryOptions) {
-    this.#options = options
+  constructor(setting: Pick<OutputSetting, 'directory' | 'owner' | 'group'>) {
+    this.#setting = setting
   }
 
   /** The paths that a change of the set by others shows in. */
   pathsOf(names: readonly string[]): readonly string[] {
-    return names.map(name => join(this.#options.directory, name))
+    return names.map(name => join(this.#setting.directory, name))
   }
 
   /**
@@ -46,7 +39,7 @@ export class SetDirectory {
    * somebody else could replace the files, or another program writes them.
    */
   async write(files: ReadonlyMap<string, SetFile>): Promise<void> {
-    const { directory } = this.#options
+    const { directory } = this.#setting
     makeFolder(directory, 0o755)
     refuseForeign(directory, files.keys())
     const previous = this.#current ?? (await currentSet(directory))
@@ -70,7 +63,7 @@ export class SetDirectory {
 
   /** Whether every file is as it was written. */
   async isIntact(): Promise<boolean> {
-    const { directory } = this.#options
+    const { directory } = this.#setting
     try {
       if (readlinkSync(join(directory, DATA)) !== this.#current) return false
       for (const [name, digest] of this.#digests ?? []) {
@@ -89,7 +82,7 @@ export class SetDirectory {
 
   /** Removes the set before the current one: its readers have had their time. */
   async dropPrevious(): Promise<void> {
-    if (this.#current !== undefined) await removeSets(this.#options.directory, [this.#current])
+    if (this.#current !== undefined) await removeSets(this.#setting.directory, [this.#current])
   }
 
   async #writeSet(folder: string, files: ReadonlyMap<string, SetFile>): Promise<void> {
@@ -102,7 +95,7 @@ export class SetDirectory {
   }
 
   async #writeFile(path: string, { content, mode }: SetFile): Promise<void> {
-    const { owner, group } = this.#options
+    const { owner, group } = this.#setting
     await using file = await open(path, 'wx', 0o600)
     await file.writeFile(content)
     if (owner !== undefined || group !== undefined) await file.chown(owner ?? -1, group ?? -1)

@@ -127,7 +127,7 @@ async function withRun<T>(
   use: (peer: Peer<PluginMethods>, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const error = () => new Error(`${late} within ${LOAD_MS / 1000} s`)
-  await using run = new PluginProcess({ module, methods: {}, log: { debug() {} } })
+  await using run = new PluginProcess(module, {}, { debug() {} })
   const { peer } = run
   void run.ended.then(reason => peer.close(new Error(`it ${reason}`)))
   return await withDeadline({ clock, ms: LOAD_MS, error, ...(signal && { signal }) }, ending => use(peer, ending))

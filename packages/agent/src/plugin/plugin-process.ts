@@ -27,12 +27,6 @@ const MAX_CALLS = 4_096
 /** In the process: the socket pair to the agent. */
 const CHANNEL = 3
 
-interface PluginProcessOptions {
-  readonly module: PluginModule
-  readonly methods: Partial<AgentMethods>
-  readonly log: Pick<PluginLog, 'debug'>
-}
-
 /** Disposal stops it, however busy it is. */
 export class PluginProcess implements AsyncDisposable {
   readonly peer: Peer<PluginMethods>
@@ -44,7 +38,7 @@ export class PluginProcess implements AsyncDisposable {
   #reason: string | undefined
 
   /** Never throws: a process that cannot be started has ended. */
-  constructor({ module, methods, log }: PluginProcessOptions) {
+  constructor(module: PluginModule, methods: Partial<AgentMethods>, log: Pick<PluginLog, 'debug'>) {
     const child = start(module)
     const channel = child instanceof Error ? undefined : child.stdio[CHANNEL]
     const port = {

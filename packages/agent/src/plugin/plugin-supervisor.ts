@@ -99,7 +99,7 @@ export class PluginSupervisor implements AsyncDisposable {
 
   /** Rejects with what `create` threw, or how the process has ended. */
   async #launch(): Promise<string | null> {
-    const run = new PluginProcess({ module: this.#options.module, methods: this.#methods, log: this.#lines.printed })
+    const run = new PluginProcess(this.#options.module, this.#methods, this.#lines.printed)
     const created = this.#create(run)
     const settled = created.then(
       () => this.#onCreated(run),

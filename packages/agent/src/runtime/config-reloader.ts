@@ -49,10 +49,9 @@ export class ConfigReloader implements AsyncDisposable {
     this.#digest = started.digest
     const { file } = started
     if (file === undefined) return
-    this.#watched = new WatchedFiles({
-      clock,
-      onError: err => scopes.of('config').warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
-    })
+    this.#watched = new WatchedFiles(clock, err =>
+      scopes.of('config').warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
+    )
     this.#watched.add([file], reason => this.#look(file, reason === 'replaced'))
     // It may have changed since it was loaded.
     this.#look(file, false)

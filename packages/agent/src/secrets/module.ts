@@ -30,7 +30,7 @@ export const secrets = {
     const ledger = new Ledger(name => secrets?.holds(name) ?? true)
     const recorder = new EventRecorder({ clock, ledger, log, metrics, life })
     events.subscribe(report => recorder.secret(report))
-    const storms = life.parts.use(new StormCollector({ clock, collect: collectGarbage }))
+    const storms = life.parts.use(new StormCollector(clock, collectGarbage))
     events.subscribe(({ event }) => void (event.kind === 'issued' && storms.issued()))
     secrets = life.parts.use(createSecretManager(made))
     const identities = new IdentityMetrics(secrets, clock, signsNow(config.ca) ? describeCA(config.ca) : undefined)

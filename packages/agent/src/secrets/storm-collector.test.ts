@@ -6,7 +6,7 @@ import { StormCollector } from './storm-collector.ts'
 function start() {
   const clock = new FakeClock()
   const state = { clock, collections: 0, issue }
-  const collector = new StormCollector({ clock, collect: () => void state.collections++ })
+  const collector = new StormCollector(clock, () => void state.collections++)
   function issue(count: number): void {
     for (let each = 0; each < count; each++) collector.issued()
   }

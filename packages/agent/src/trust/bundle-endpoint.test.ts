@@ -24,13 +24,13 @@ async function open(t: TestContext, handler: JsonHandler, roots?: string) {
     wake.resolve()
     wake = Promise.withResolvers()
   }
-  const endpoint = new BundleEndpoint({
-    trustDomain: 'other.example',
-    url: `${server.address}/spiffe/bundle?v=1`,
+  const endpoint = new BundleEndpoint(
+    'other.example',
+    `${server.address}/spiffe/bundle?v=1`,
     clock,
-    random: () => 0.5,
-    connect: address => new HttpsJson({ address, tls, clock, timeoutMs: 5_000 }),
-  })
+    address => new HttpsJson({ address, tls, clock, timeoutMs: 5_000 }),
+    () => 0.5,
+  )
   const opened = endpoint.open({ listed: add, failed: add })
   t.after(async () => {
     opened[Symbol.dispose]()

@@ -4,16 +4,6 @@ import type { JsonAnswer, JsonRequest } from '@livery/ca-plugins/support'
 import { type RootListener, type RootSource, readSpiffeBundle } from '@livery/core'
 import { after, backoff, type Clock, scrub } from '@livery/core/plugin'
 
-interface BundleEndpointOptions {
-  readonly trustDomain: string
-  readonly url: string
-  readonly clock: Clock
-  /** In [0, 1). Default: `Math.random`. */
-  readonly random?: () => number
-  /** Makes the connection to the server of the URL; the endpoint closes it. */
-  readonly connect: (address: string) => Connection
-}
-
 /** The part of an `HttpsJson` that it needs. */
 interface Connection extends AsyncDisposable {
   request(request: JsonRequest): Promise<JsonAnswer>
@@ -32,30 +22,41 @@ const POLL_JITTER = 0.1
 export class BundleEndpoint implements RootSource {
   readonly trustDomain: string
   readonly name: string
-  readonly #options: BundleEndpointOptions
+  readonly clock: Clock
+  readonly random: () => number
+  readonly #connect: (address: string) => Connection
 
-  constructor(options: BundleEndpointOptions) {
-    this.trustDomain = options.trustDomain
-    this.name = options.url
-    this.#options = options
+  /** `connect` makes the connection to the server of the URL; the endpoint closes it. `random` gives a number in [0, 1). */
+  constructor(
+    trustDomain: string,
+    url: string,
+    clock: Clock,
+    connect: (address: string) => Connection,
+    random = Math.random,
+  ) {
+    this.trustDomain = trustDomain
+    this.name = url
+    this.clock = clock
+    this.random = random
+    this.#connect = connect
   }
 
   open(listener: RootListener): Disposable {
-    const { origin } = new URL(this.#options.url)
-    return new Polls(this.#options, this.#options.connect(origin), listener)
+    const { origin } = new URL(this.name)
+    return new Polls(this, this.#connect(origin), listener)
   }
 }
 
 class Polls implements Disposable {
-  readonly #options: BundleEndpointOptions
+  readonly #endpoint: BundleEndpoint
   readonly #connection: Connection
   readonly #listener: RootListener
   readonly #closed = new AbortController()
   #failures = 0
   #next: Disposable | undefined
 
-  constructor(options: BundleEndpointOptions, connection: Connection, listener: RootListener) {
-    this.#options = options
+  constructor(endpoint: BundleEndpoint, connection: Connection, listener: RootListener) {
+    this.#endpoint = endpoint
     this.#connection = connection
     this.#listener = listener
     void this.#poll()
@@ -69,7 +70,7 @@ class Polls implements Disposable {
 
   /** Never rejects. */
   async #poll(): Promise<void> {
-    const { clock, random = Math.random } = this.#options
+    const { clock, random } = this.#endpoint
     const waitMs = await this.#ask()
     if (this.#closed.signal.aborted) return
     this.#next = after(clock, waitMs * (1 - POLL_JITTER * random()), () => void this.#poll())
@@ -77,8 +78,8 @@ class Polls implements Disposable {
 
   /** Resolves with how long to wait until the next poll. */
   async #ask(): Promise<number> {
-    const { trustDomain, url, random = Math.random } = this.#options
-    const { pathname, search } = new URL(url)
+    const { trustDomain, name, random } = this.#endpoint
+    const { pathname, search } = new URL(name)
     const { signal } = this.#closed
     try {
       const action = `get the bundle of ${trustDomain}`

@@ -21,10 +21,9 @@ export class RootSources implements Disposable {
   constructor(clock: Clock, logger: Logger) {
     this.#clock = clock
     this.#logger = logger
-    this.#watched = new WatchedFiles({
-      clock,
-      onError: err => logger.warn({ err }, 'files with roots cannot be watched: they are looked at once a minute'),
-    })
+    this.#watched = new WatchedFiles(clock, err =>
+      logger.warn({ err }, 'files with roots cannot be watched: they are looked at once a minute'),
+    )
   }
 
   /** Resolves when every file was read; one that cannot be read is reported by its source. Never rejects. */
@@ -51,8 +50,7 @@ export class RootSources implements Disposable {
     for (const [name, path] of files) {
       if (path === undefined) continue
       const present = before.find(each => each.trustDomain === name && each.name === path)
-      const options = { path, trustDomain: name, watched: this.#watched, content: 'crls' } as const
-      crls.push(present ?? (await TrustFile.open(options)))
+      crls.push(present ?? (await TrustFile.open(path, name, this.#watched, 'crls')))
     }
     this.#crls = crls
     return crls
@@ -75,11 +73,11 @@ export class RootSources implements Disposable {
     const { connectionTls } = await import('@livery/ca-plugins/connection')
     const tls = rootCert === undefined ? undefined : connectionTls({ rootCert, log: this.#logger })
     const connect = (address: string) => new HttpsJson({ address, tls, clock, timeoutMs: TIMEOUT_MS })
-    return new BundleEndpoint({ trustDomain, url, clock, connect })
+    return new BundleEndpoint(trustDomain, url, clock, connect)
   }
 
   #file(path: string, trustDomain: string): Promise<RootSource> {
-    return TrustFile.open({ path, trustDomain, watched: this.#watched })
+    return TrustFile.open(path, trustDomain, this.#watched)
   }
 }
 

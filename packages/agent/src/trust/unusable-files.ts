@@ -10,10 +10,10 @@ export async function unusableTrustFiles({
   trust,
 }: Pick<Config, 'trustDomain' | 'trust'>): Promise<string[]> {
   using clock = new SystemClock()
-  using watched = new WatchedFiles({ clock, onError: () => {} })
+  using watched = new WatchedFiles(clock, () => {})
   const warnings: string[] = []
   for (const { key, path, content } of filesOf(trust)) {
-    const file = await TrustFile.open({ path, trustDomain, watched, content })
+    const file = await TrustFile.open(path, trustDomain, watched, content)
     using _open = file.open({
       listed() {},
       failed: reason =>

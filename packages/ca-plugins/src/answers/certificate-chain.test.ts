@@ -25,7 +25,7 @@ before(async () => {
   otherRoot = authority.trustBundle()[1] ?? ''
 })
 
-const reader = new ChainReader({ rootsLast: true })
+const reader = new ChainReader(true)
 const answer = { action: 'get a certificate', remedy: 'Check the CA' }
 
 function split(...certChain: string[]) {
@@ -91,7 +91,7 @@ test('certificates that are too many are refused by their number, before one is 
 })
 
 test('issuers that are remembered change nothing: not for another leaf, for other issuers, or for a first element with more', () => {
-  const remembering = new ChainReader({ rootsLast: true })
+  const remembering = new ChainReader(true)
   const read = (...elements: string[]) => remembering.read(elements, answer)
   const expected = { chain: [leaf, intermediate], roots: [root] }
   for (let round = 0; round < 3; round++) {

@@ -25,14 +25,6 @@ export interface SplitChain {
   readonly roots: readonly string[]
 }
 
-export interface ChainReaderOptions {
-  /**
-   * The answer ends in its roots, as that of Istio's CAs: it must have two elements, and the last one is taken for the
-   * roots if none of the certificates is self-signed. Default: `false`.
-   */
-  readonly rootsLast?: boolean
-}
-
 /** What follows the leaf in an answer: as it came, and read. */
 interface Issuers extends SplitChain {
   readonly elements: readonly string[]
@@ -45,7 +37,7 @@ export class ChainReader {
   /** Of the last answer whose first element was a leaf alone. */
   #lastIssuers: Issuers | undefined
 
-  constructor({ rootsLast = false }: ChainReaderOptions = {}) {
+  constructor(rootsLast = false) {
     this.#rootsLast = rootsLast
   }
 

@@ -51,7 +51,7 @@ export const gceMetadata = defineCredentialPlugin({
 })
 
 /** As Istio's agent: looked at every five minutes, and then renewed. */
-const REFRESH = { refreshBeforeMs: 25 * 60_000, intervalMs: 5 * 60_000 }
+const REFRESH = { beforeMs: 25 * 60_000, intervalMs: 5 * 60_000 }
 
 class GceMetadata implements CredentialSource {
   readonly description: string
@@ -63,7 +63,7 @@ class GceMetadata implements CredentialSource {
     this.description = `the ${config.token} token from the metadata server ${config.address}`
     this.#config = config
     this.#clock = clock
-    this.#cache = new TokenCache({ clock, log, ...REFRESH })
+    this.#cache = new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs)
   }
 
   async get({ audience = this.#config.audience, tokenFile, signal }: CredentialRequest): Promise<Credential> {

@@ -96,7 +96,7 @@ export function exchangeTokens(
   return new TokenExchange(context, config, subject)
 }
 
-const REFRESH = { refreshBeforeMs: 5 * 60_000, intervalMs: 60_000 }
+const REFRESH = { beforeMs: 5 * 60_000, intervalMs: 60_000 }
 const TRIES = 5
 const PAUSE_MS = 50
 /** Answers of the 5xx kind that another try does not change. */
@@ -116,7 +116,7 @@ class TokenExchange implements CredentialSource {
     this.#config = config
     this.#clock = clock
     this.#subject = subject
-    this.#cache = new TokenCache({ clock, log, ...REFRESH })
+    this.#cache = new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs)
   }
 
   get description(): string {

@@ -9,15 +9,6 @@ import {
 } from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 
-interface TokenCacheOptions {
-  readonly clock: Clock
-  readonly log: Pick<PluginLog, 'warn'>
-  /** A token with less left than this is fetched again, milliseconds; a function of the lifetime where that varies. */
-  readonly refreshBeforeMs: number | ((lifetimeMs: number) => number)
-  /** The least time between two fetches while the token is still valid: a source may have no newer one. */
-  readonly intervalMs: number
-}
-
 /** The key under which a token of `source` is cached: equal for requests that get the same one. */
 export function tokenKey(
   { isPerIdentity }: Pick<CredentialSource, 'isPerIdentity'>,
@@ -52,19 +43,34 @@ const MARGIN_MS = 10_000
 
 /** A token without an expiry is not held. Has no timer: what is stale is seen when somebody asks. */
 export class TokenCache {
-  readonly #options: TokenCacheOptions
+  readonly #clock: Clock
+  readonly #log: Pick<PluginLog, 'warn'>
+  readonly #refreshBeforeMs: number | ((lifetimeMs: number) => number)
+  readonly #intervalMs: number
   readonly #held = new Map<string, Held>()
   readonly #flights = new Map<string, Flight>()
 
-  constructor(options: TokenCacheOptions) {
-    this.#options = options
+  /**
+   * `refreshBeforeMs`: a token with less left than this is fetched again; a function of the lifetime where that varies.
+   * `intervalMs`: the least time between two fetches while the token is still valid: a source may have no newer one.
+   */
+  constructor(
+    clock: Clock,
+    log: Pick<PluginLog, 'warn'>,
+    refreshBeforeMs: number | ((lifetimeMs: number) => number),
+    intervalMs: number,
+  ) {
+    this.#clock = clock
+    this.#log = log
+    this.#refreshBeforeMs = refreshBeforeMs
+    this.#intervalMs = intervalMs
   }
 
   /** The token of `key`; while the old one is good, a failed `fetch` is a warning. */
   async get(key: string, signal: AbortSignal, fetch: FetchToken): Promise<Credential> {
     signal.throwIfAborted()
     const held = this.#good(key)
-    if (held && this.#options.clock.now() < held.refreshAt) return held.credential
+    if (held && this.#clock.now() < held.refreshAt) return held.credential
     try {
       return await this.#shared(key, signal, fetch)
     } catch (error) {
@@ -82,7 +88,7 @@ export class TokenCache {
 
   #good(key: string): Held | undefined {
     const held = this.#held.get(key)
-    const now = this.#options.clock.now()
+    const now = this.#clock.now()
     return held && held.heldAt <= now && held.expiresAt - MARGIN_MS > now ? held : undefined
   }
 
@@ -111,7 +117,7 @@ export class TokenCache {
   }
 
   async #fetch(key: string, fetch: FetchToken, signal: AbortSignal): Promise<Credential> {
-    const askedAt = this.#options.clock.now()
+    const askedAt = this.#clock.now()
     try {
       const credential = await fetch(signal)
       rememberToken(credential.token)
@@ -120,8 +126,8 @@ export class TokenCache {
     } catch (error) {
       const old = this.#good(key)
       if (old && !signal.aborted) {
-        this.#held.set(key, { ...old, refreshAt: askedAt + this.#options.intervalMs })
-        this.#options.log.warn(`${reasonOf(error)} The old token is used meanwhile.`)
+        this.#held.set(key, { ...old, refreshAt: askedAt + this.#intervalMs })
+        this.#log.warn(`${reasonOf(error)} The old token is used meanwhile.`)
       }
       throw error
     }
@@ -131,13 +137,13 @@ export class TokenCache {
     for (const [other, { expiresAt }] of this.#held) if (expiresAt <= askedAt) this.#held.delete(other)
     const { expiresAt } = credential
     if (expiresAt === undefined) return
-    const { refreshBeforeMs, intervalMs } = this.#options
-    const beforeMs = typeof refreshBeforeMs === 'number' ? refreshBeforeMs : refreshBeforeMs(expiresAt - askedAt)
+    const before = this.#refreshBeforeMs
+    const beforeMs = typeof before === 'number' ? before : before(expiresAt - askedAt)
     this.#held.set(key, {
       credential,
       heldAt: askedAt,
       expiresAt,
-      refreshAt: Math.max(expiresAt - beforeMs, askedAt + intervalMs),
+      refreshAt: Math.max(expiresAt - beforeMs, askedAt + this.#intervalMs),
     })
   }
 }

@@ -46,7 +46,7 @@ async function setUp(t: TestContext, grants: readonly TokenGrant[] = []) {
     server: api.address,
     open: () => ({ login, authorize: async () => ({ pool, headers: {} }), close: () => pool.close() }),
   }
-  const connection = new ApiConnection({ login: { read: async () => login }, clock, credentials: undefined })
+  const connection = new ApiConnection({ read: async () => login }, clock)
   t.after(() => connection[Symbol.asyncDispose]())
   const options = { connection, clock, audience: AUDIENCE, trustDomain: 'cluster.local', grants: async () => grants }
   const setup = await setUpCaServer(t, { authenticators: [reviewedTokens(options)] })

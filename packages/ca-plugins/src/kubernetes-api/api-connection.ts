@@ -39,23 +39,19 @@ interface ApiObject {
 /** More than the store of the API server takes for one object. */
 const MAX_ANSWER_BYTES = 4_194_304
 
-export interface ApiConnectionOptions {
-  readonly login: LoginSource
-  readonly clock: Clock
-  readonly credentials: CredentialSource | undefined
-}
-
 export class ApiConnection implements AsyncDisposable {
-  readonly #options: ApiConnectionOptions
+  readonly #clock: Clock
+  readonly #credentials: CredentialSource | undefined
   readonly #sessions: CurrentConnection<ApiSession, Login>
   readonly #outage: Outage
 
-  constructor(options: ApiConnectionOptions) {
-    this.#options = options
-    this.#outage = new Outage(options.clock)
+  constructor(login: LoginSource, clock: Clock, credentials?: CredentialSource) {
+    this.#clock = clock
+    this.#credentials = credentials
+    this.#outage = new Outage(clock)
     this.#sessions = new CurrentConnection(
-      () => options.login.read(),
-      login => login.open(),
+      () => login.read(),
+      current => current.open(),
     )
   }
 
@@ -105,7 +101,7 @@ export class ApiConnection implements AsyncDisposable {
   ): Promise<void> {
     if (ms === undefined) return
     using lease = await this.#sessions.lease(signal)
-    const { clock } = this.#options
+    const clock = this.#clock
     await untilReachable(new URL(lease.connection.login.server), { clock, ms, signal, outage: this.#outage })
   }
 
@@ -184,7 +180,8 @@ export class ApiConnection implements AsyncDisposable {
 
   /** Livery's own credentials go before those of the login. */
   async #token({ login }: ApiSession, caller: Caller): Promise<string | undefined> {
-    const { credentials, clock } = this.#options
+    const credentials = this.#credentials
+    const clock = this.#clock
     if (credentials && credentials.isConfigured?.(caller) !== false) return (await credentials.get(caller)).token
     if (login.tokenFile === undefined) return undefined
     return (await readTokenFile(login.tokenFile, clock, caller.signal)).token

@@ -1,6 +1,6 @@
 /** The public names of `@livery/ca-plugins/kubernetes-api`: calls to an API server by the service account of the pod. */
 
-export { ApiConnection, type ApiConnectionOptions, type ApiRequest, type Caller } from './api-connection.ts'
+export { ApiConnection, type ApiRequest, type Caller } from './api-connection.ts'
 export { AnswerTooLarge, type ApiCall } from './api-errors.ts'
 export { ObjectWatcher, type WatchState } from './object-watcher.ts'
 export { ObjectsApi } from './objects-api.ts'

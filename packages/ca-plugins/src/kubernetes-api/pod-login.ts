@@ -10,21 +10,14 @@ import { type ApiSession, type AuthorizedPool, type Login, type LoginSource, UNL
 const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MAX_BYTES = 1_048_576
 
-interface PodLoginOptions {
-  /** Precedes the paths that kubelet mounts. Default: empty. */
-  readonly root?: string | undefined
-  /** The advice for a process that does not run in a pod. */
-  readonly remedy: string
-}
-
 export class PodLogin implements LoginSource {
   readonly #server: string
   readonly #tokenFile: string
   readonly #rootFile: ChangingFile
   #login: { readonly roots: Buffer; readonly login: Login } | undefined
 
-  /** Throws a `TypeError` outside of a pod. */
-  constructor({ root = '', remedy }: PodLoginOptions) {
+  /** Throws a `TypeError` with `remedy` outside of a pod. `root` precedes the paths that kubelet mounts. */
+  constructor(remedy: string, root = '') {
     const { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port = '443' } = process.env
     if (host === undefined)
       throw new TypeError(

@@ -1,6 +1,6 @@
 /** Keep-alive connections to one HTTP server, all made with the same TLS material. */
-import type { Agent as HttpAgent, IncomingMessage } from 'node:http'
-import { Agent as HttpsAgent, request as requestHttps } from 'node:https'
+import type { AgentOptions, Agent as HttpAgent, IncomingMessage } from 'node:http'
+import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions, request as requestHttps } from 'node:https'
 import { TLSSocket } from 'node:tls'
 import type { TlsMaterial } from '@livery/core/plugin'
 import type { Connection } from './current-connection.ts'
@@ -18,13 +18,6 @@ export interface HttpRequest {
   readonly body?: object | string
 }
 
-interface TlsAgentOptions {
-  /** How many connections there are at most; further calls wait for one of them. Default: 64. */
-  readonly maxSockets?: number
-  /** Whether the server's certificate must verify. Default: `true`. */
-  readonly rejectUnauthorized?: boolean
-}
-
 /** As many as a node asks for at once; further calls wait for one of them. */
 const MAX_CONNECTIONS = 64
 /** How long a connection is idle before TCP probes the peer; Node's default is one second. */
@@ -37,7 +30,10 @@ export const AGENT_OPTIONS = {
   maxFreeSockets: MAX_CONNECTIONS,
 }
 
-export function tlsAgent({ roots, clientCertificate, groups }: TlsMaterial, options: TlsAgentOptions = {}): HttpsAgent {
+export function tlsAgent(
+  { roots, clientCertificate, groups }: TlsMaterial,
+  options: Pick<HttpsAgentOptions, 'maxSockets' | 'rejectUnauthorized'> = {},
+): HttpsAgent {
   return new HttpsAgent({
     ...AGENT_OPTIONS,
     minVersion: 'TLSv1.2',
@@ -48,7 +44,7 @@ export function tlsAgent({ roots, clientCertificate, groups }: TlsMaterial, opti
   })
 }
 
-export function plainAgent(options: Pick<TlsAgentOptions, 'maxSockets'> = {}): HttpAgent {
+export function plainAgent(options: Pick<AgentOptions, 'maxSockets'> = {}): HttpAgent {
   return new http.Agent({ ...AGENT_OPTIONS, ...options })
 }
 

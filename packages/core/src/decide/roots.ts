@@ -6,7 +6,7 @@ import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
 import type { OfferedRoots } from '../trust/offered-roots.ts'
 import { type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
-import type { Learned, LearnOptions, TrustBundle } from '../trust/trust-bundle.ts'
+import type { Learned, NamedIn, TrustBundle } from '../trust/trust-bundle.ts'
 import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import type { Crl } from '../x509/crl.ts'
 import { announce, announceAgain, reportHeld } from './announcement.ts'
@@ -37,16 +37,11 @@ export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: Ro
 }
 
 /** Takes the roots that the CA has named. */
-export function learn(
-  step: Step,
-  trustDomain: string,
-  { roots, rejected, isWhole }: Read,
-  from: LearnOptions['from'],
-): void {
+export function learn(step: Step, trustDomain: string, { roots, rejected, isWhole }: Read, from: NamedIn): void {
   const { state, policy, now } = step
   const bundle = state.bundles.open(trustDomain)
   const isFirst = bundle?.hasNoneOfTheCA ?? true
-  const learned = bundle?.learn(roots, { from, complete: isWhole, now }) ?? NO_PLACE
+  const learned = bundle?.learn(roots, from, isWhole, now) ?? NO_PLACE
   reportRejected(step, `spiffe://${trustDomain}`, [...rejected, ...learned.rejected])
   if (!bundle) return
   if (learned.added.length > 0) put(step, bundle, isFirst ? [] : learned.added)
@@ -129,7 +124,7 @@ export function useCrls(step: Step, trustDomain: string, crls: readonly Crl[], s
 function learnOwn(step: Step, id: SpiffeId, { roots, rejected, isWhole }: Read): void {
   const bundle = step.state.bundles.openOwn(id)
   const isFirst = bundle.hasNoneOfTheCA
-  const learned = bundle.learn(roots, { from: { kind: 'list' }, complete: isWhole, now: step.now })
+  const learned = bundle.learn(roots, { kind: 'list' }, isWhole, step.now)
   reportRejected(step, id, [...rejected, ...learned.rejected])
   if (learned.added.length > 0) {
     if (!isFirst) announce(step, bundle, learned.added)

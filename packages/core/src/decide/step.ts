@@ -6,19 +6,17 @@ import type { Identity } from '../state/identity.ts'
 import type { Issued } from '../state/issued.ts'
 import type { State } from '../state/state.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
+import type { RootTimes } from '../trust/settle-time.ts'
 import type { Action } from './event.ts'
 import type { RotationPolicy } from './renewal-time.ts'
 
 /** What does not change while the process runs. */
 export interface Policy {
-  readonly rotation: RotationPolicy & {
-    /** How long a new root is only trusted before leaves under it are served. */
-    readonly settleMs: number
-    /** The same for roots that count for one identity. */
-    readonly ownSettleMs: number
-    /** How long clients that say nothing are waited for. */
-    readonly ackWaitMs: number
-  }
+  readonly rotation: RotationPolicy &
+    Omit<RootTimes, 'overlapMs'> & {
+      /** How long clients that do not answer are waited for. */
+      readonly ackWaitMs: number
+    }
   /** Whether a root that is missing from the CA's list is revoked. */
   readonly revokesMissingRoots: boolean
   readonly retry: RetryPolicy

@@ -2,6 +2,8 @@
 import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
 import { wishText } from '../contract/certificate-wish.ts'
+import type { KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
+import type { KeyVault } from '../contract/key-vault.ts'
 import type { PendingRequest, PendingRequests } from '../contract/store.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import type { Answer } from '../decide/event.ts'
@@ -16,7 +18,7 @@ import { knownOffered, type OfferedRoots, readOffered } from '../trust/offered-r
 import { type RootReader, summarize } from '../trust/root-reader.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { isListOfText } from '../x509/pem.ts'
-import { type PrivateKey, RequestKey, type RequestKeyOptions } from './request-key.ts'
+import { type PrivateKey, RequestKey } from './request-key.ts'
 import { Ticket } from './request-ticket.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
@@ -24,15 +26,19 @@ const MAX_PRIVATE_KEY_BYTES = 16_384
 /** As in SPIRE. */
 const MAX_HINT = 1_024
 
-export interface FetchOptions extends RequestKeyOptions {
+export interface FetchOptions {
   readonly ca: CAClient
+  readonly keyGenerator: KeyGenerator
+  readonly vault: KeyVault
+  readonly keyType: KeyType
+  readonly keyFormat: PrivateKeyFormat
   readonly pending: PendingRequests
   readonly verifier: CertificateVerifier
   readonly reader: RootReader
   /** Read, never changed. */
   readonly bundles: BundleTable
   /** Asks the CA for its list of roots. */
-  readonly rootList: Pick<CARootList, 'refresh'>
+  readonly rootList: Pick<CARootList, 'refresh' | 'refreshAgain' | 'firstAsked'>
   readonly clock: Clock
   /** Deadline of the whole, milliseconds. */
   readonly timeoutMs: number
@@ -50,7 +56,7 @@ export async function fetch(
   controller: AbortController,
   answered: (answer: Answer) => void,
 ): Promise<void> {
-  const { clock, timeoutMs, pending } = options
+  const { clock, timeoutMs, pending, keyGenerator } = options
   const { signal } = controller
   const { wish } = request
   const { id } = request.of
@@ -59,7 +65,9 @@ export async function fetch(
   )
   // Never inside the caller's turn: a plugin runs next.
   const before = await (pending.has(id) ? untilAborted(continued(pending, request), signal) : undefined)
-  const key = new RequestKey(options, { id, wish }, signal, before?.key)
+  const type = wish.keyType ?? options.keyType
+  const keyRequest = { type, identity: id, dnsNames: wish.dnsNames, format: options.keyFormat }
+  const key = new RequestKey(options.vault, () => keyGenerator.generate(keyRequest, { signal }), before?.key)
   using ticket = new Ticket(pending, { id, wish: wishText(wish), controller }, key, before)
   const answering = ask(options.ca, request, signal, key, ticket)
   let isTaken = false

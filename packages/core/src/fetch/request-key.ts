@@ -1,17 +1,9 @@
 /** The key of one request, and its CSR: made when the plugin asks for the CSR, unless the previous attempt or the answer has one. */
 
 import { CAError, type CertificateSigningRequest, type IssuedCertificate } from '../contract/ca-client.ts'
-import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
+import type { GeneratedKey } from '../contract/key-generator.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
-import type { Identity, Request } from '../state/identity.ts'
 import { derToPem } from '../x509/pem.ts'
-
-export interface RequestKeyOptions {
-  readonly keyGenerator: KeyGenerator
-  readonly vault: KeyVault
-  readonly keyType: KeyType
-  readonly keyFormat: PrivateKeyFormat
-}
 
 /** A key with what the certificate's own key is compared to. */
 export interface PrivateKey {
@@ -32,16 +24,9 @@ export class RequestKey {
   #pending: Promise<HeldKey> | undefined
   #brought: SealedKey | undefined
 
-  constructor(
-    { keyGenerator, keyType, keyFormat, vault }: RequestKeyOptions,
-    { id, wish }: Pick<Request, 'wish'> & Pick<Identity, 'id'>,
-    signal: AbortSignal,
-    present: GeneratedKey | undefined,
-  ) {
+  constructor(vault: KeyVault, generate: () => Promise<GeneratedKey>, present: GeneratedKey | undefined) {
     this.#vault = vault
-    const { dnsNames } = wish
-    const request = { type: wish.keyType ?? keyType, identity: id, dnsNames, format: keyFormat }
-    this.#make = async () => this.#hold(await keyGenerator.generate(request, { signal }))
+    this.#make = async () => this.#hold(await generate())
     if (present) this.#pending = Promise.resolve(this.#hold(present))
   }
 

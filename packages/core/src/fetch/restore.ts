@@ -2,32 +2,18 @@
 
 import { CAError } from '../contract/ca-client.ts'
 import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
-import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
+import { SealedKey } from '../contract/key-vault.ts'
 import { type Store, StoreError } from '../contract/store.ts'
 import type { Found, RestoreSource } from '../decide/event.ts'
-import type { CARootList } from '../listing/ca-root-list.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import type { Clock } from '../time/clock.ts'
 import { withDeadline } from '../time/deadline.ts'
-import type { BundleTable } from '../trust/bundle-table.ts'
 import { type OfferedRoots, readOffered } from '../trust/offered-roots.ts'
-import type { RootReader } from '../trust/root-reader.ts'
-import { type CertificateVerifier, faultOf } from '../x509/ca-answer-verifier.ts'
+import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
+import type { FetchOptions } from './fetch.ts'
 
 /** A disk that hangs must not keep the CA from being asked. */
 const READ_MS = 5_000
-
-export interface RestoreOptions {
-  readonly store: Store
-  readonly reader: RootReader
-  /** Read, never changed. */
-  readonly bundles: BundleTable
-  readonly rootList: Pick<CARootList, 'firstAsked'>
-  readonly verifier: CertificateVerifier
-  readonly vault: KeyVault
-  readonly clock: Clock
-}
 
 interface Read {
   readonly chain: Uint8Array
@@ -42,11 +28,12 @@ interface Read {
 
 /** The stored certificate, or the pair that an operator has placed; a text where it cannot be used. Never rejects. */
 export async function restore(
-  options: RestoreOptions,
+  options: FetchOptions,
+  store: Store,
   id: SpiffeId,
   source: RestoreSource,
 ): Promise<Found | string | undefined> {
-  const { store, bundles, verifier, vault, clock } = options
+  const { bundles, verifier, vault, clock } = options
   const reading = source === 'store' ? store.read(id) : bootstrap(store, id, clock.now())
   let privateKey: SealedKey | undefined
   try {
@@ -88,7 +75,7 @@ async function wipeLate(reading: Promise<Read | undefined>): Promise<void> {
 
 /** Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again. */
 async function offeredRoots(
-  { bundles, reader, clock, rootList }: RestoreOptions,
+  { bundles, reader, clock, rootList }: FetchOptions,
   id: SpiffeId,
   { roots = [], rootsFor }: Read,
 ): Promise<OfferedRoots> {

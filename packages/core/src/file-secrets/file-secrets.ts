@@ -70,7 +70,7 @@ export class FileSecrets implements Disposable {
     this.#options = { ...FILE_DEFAULTS, ...options }
     const { clock, folders, pollMs, onWatchError } = this.#options
     this.#folders = new AllowedFolders(folders)
-    this.#watched = new WatchedFiles({ clock, onError: onWatchError, pollMs })
+    this.#watched = new WatchedFiles(clock, onWatchError, pollMs)
   }
 
   /** Files may be named in these folders from now on. Files that were read before stay in use. */

@@ -16,12 +16,12 @@ class Bench implements Disposable {
   readonly floods: string[] = []
   readonly clock = new FakeClock()
   #wake: (() => void) | undefined
-  readonly watches = new FolderWatches({
-    clock: this.clock,
-    onEvent: (folder, name) => this.#note(() => this.events.push(join(folder, name ?? ''))),
-    onWatched: folder => this.#note(() => this.watched.add(folder)),
-    onFlood: folder => this.#note(() => this.floods.push(folder)),
-    onError: error => assert.fail(String(error)),
+  readonly watches = new FolderWatches(this.clock, event => {
+    if (event.kind === 'failed') assert.fail(String(event.error))
+    if (event.kind === 'changed') this.events.push(join(event.folder, event.name ?? ''))
+    else if (event.kind === 'watched') this.watched.add(event.folder)
+    else this.floods.push(event.folder)
+    this.#wake?.()
   })
 
   constructor(name: string, count: number) {
@@ -36,11 +36,6 @@ class Bench implements Disposable {
 
   [Symbol.dispose](): void {
     this.watches[Symbol.dispose]()
-  }
-
-  #note(change: () => void): void {
-    change()
-    this.#wake?.()
   }
 }
 

@@ -14,20 +14,23 @@ const GROUP_SIZE = 24
 const MAX_EVENTS = 1_000
 const WINDOW_MS = 1_000
 
-export interface FolderWatchesOptions {
-  readonly clock: Pick<Clock, 'now'>
+export type FolderEvent =
   /**
    * Something happened to the entry `name` of `folder`, or, if `name` is `undefined`, to the folder. `isWrite`: to what the
    * entry holds; `false`: the entry came, went or was replaced; `undefined`: it may be either.
    */
-  readonly onEvent: (folder: string, name: string | undefined, isWrite: boolean | undefined) => void
+  | {
+      readonly kind: 'changed'
+      readonly folder: string
+      readonly name: string | undefined
+      readonly isWrite: boolean | undefined
+    }
   /** From now on `folder` is watched: what happened before was not seen. */
-  readonly onWatched: (folder: string) => void
+  | { readonly kind: 'watched'; readonly folder: string }
   /** More happened in `folder`, and in others, than is worth reading: it is watched no longer. */
-  readonly onFlood: (folder: string) => void
+  | { readonly kind: 'flooded'; readonly folder: string }
   /** A folder cannot be watched, as when the system has no watches left; `folder` is `undefined` where that is not known. */
-  readonly onError: (error: unknown, folder: string | undefined) => void
-}
+  | { readonly kind: 'failed'; readonly folder: string | undefined; readonly error: unknown }
 
 /** Folders under one watcher of chokidar. */
 interface Group {
@@ -39,7 +42,8 @@ interface Group {
 }
 
 export class FolderWatches implements Disposable {
-  readonly #options: FolderWatchesOptions
+  readonly #clock: Pick<Clock, 'now'>
+  readonly #report: (event: FolderEvent) => void
   readonly #groups = new Map<string, Group>()
   /** The folders to watch next, in the order in which they were added. */
   readonly #waiting = new Set<string>()
@@ -48,8 +52,9 @@ export class FolderWatches implements Disposable {
   #windowStart = 0
   #events = 0
 
-  constructor(options: FolderWatchesOptions) {
-    this.#options = options
+  constructor(clock: Pick<Clock, 'now'>, report: (event: FolderEvent) => void) {
+    this.#clock = clock
+    this.#report = report
   }
 
   /** Watches `folder` (an absolute path that exists) soon, again if it is watched already. */
@@ -69,7 +74,7 @@ export class FolderWatches implements Disposable {
     else group.watcher.unwatch(folder)
   }
 
-  /** Whether `folder` was added, and {@link FolderWatchesOptions.onWatched} is still to come. */
+  /** Whether `folder` was added, and the event that it is watched is still to come. */
   isWaiting(folder: string): boolean {
     return this.#waiting.has(folder) || this.#groups.get(folder)?.isReady === false
   }
@@ -106,31 +111,33 @@ export class FolderWatches implements Disposable {
     this.#listen(group)
     await group.settled.promise
     group.isReady = true
-    for (const folder of folders) this.#options.onWatched(folder)
+    for (const folder of folders) this.#report({ kind: 'watched', folder })
   }
 
   #listen({ watcher, folders, settled }: Group): void {
-    const { onEvent, onFlood, onError } = this.#options
     // Its other events leave out a file that has the size and the time that it had before.
     watcher.on('raw', (event, name, details) => {
       const folder = textOf(details, 'watchedPath')
       if (folder === undefined || !folders.has(folder)) return
-      if (this.#hasRoomForEvent()) onEvent(folder, name ?? undefined, event !== 'rename')
+      if (this.#hasRoomForEvent())
+        this.#report({ kind: 'changed', folder, name: name ?? undefined, isWrite: event !== 'rename' })
       else {
         this.delete(folder)
-        onFlood(folder)
+        this.#report({ kind: 'flooded', folder })
       }
     })
     // A folder that was removed is back, or gone.
-    watcher.on('all', (_, path) => onEvent(path, undefined, undefined))
+    watcher.on('all', (_, folder) => {
+      this.#report({ kind: 'changed', folder, name: undefined, isWrite: undefined })
+    })
     watcher.on('error', error => {
-      onError(error, textOf(error, 'path'))
+      this.#report({ kind: 'failed', folder: textOf(error, 'path'), error })
     })
     watcher.on('ready', settled.resolve)
   }
 
   #hasRoomForEvent(): boolean {
-    const now = this.#options.clock.now()
+    const now = this.#clock.now()
     // A clock that was set back begins one, too.
     if (now < this.#windowStart || now - this.#windowStart >= WINDOW_MS) {
       this.#windowStart = now
@@ -142,7 +149,7 @@ export class FolderWatches implements Disposable {
   #close({ watcher, folders, settled }: Group): void {
     folders.clear()
     settled.resolve()
-    watcher.close().catch((error: unknown) => this.#options.onError(error, undefined))
+    watcher.close().catch((error: unknown) => this.#report({ kind: 'failed', folder: undefined, error }))
   }
 }
 

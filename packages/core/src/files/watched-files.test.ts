@@ -24,7 +24,7 @@ class Bench implements AsyncDisposable {
   readonly errors: unknown[] = []
   looks = 0
   reason = ''
-  readonly watched = new WatchedFiles({ clock: this.clock, onError: error => this.errors.push(error) })
+  readonly watched = new WatchedFiles(this.clock, error => this.errors.push(error))
 
   constructor(...files: string[]) {
     this.watched.add(files, reason => {
@@ -224,7 +224,7 @@ test('a thousand sets are polled one by one, and the files that they share are w
   const directory = makeDirectory()
   const clock = new FakeClock()
   let looks = 0
-  using watched = new WatchedFiles({ clock, pollMs: 10_000, onError: error => assert.fail(String(error)) })
+  using watched = new WatchedFiles(clock, error => assert.fail(String(error)), 10_000)
   const sets = Array.from({ length: 1_000 }, (_, index) =>
     watched.add([join(directory, `${index}.pem`), join(directory, 'root.pem')], () => {
       looks++
@@ -251,7 +251,7 @@ test('unavailable watches are reported once, and polling continues', { skip: noN
     const clock = new FakeClock()
     let looks = 0
     const { promise: refused, resolve } = Promise.withResolvers()
-    using watched = new WatchedFiles({ clock, onError: ({ code }) => resolve(console.log(code)) })
+    using watched = new WatchedFiles(clock, ({ code }) => resolve(console.log(code)))
     for (const file of ['/proc/a', '/tmp/b', '/etc/c']) watched.add([file], () => looks++)
     await refused
     await clock.advance(120_000)

@@ -6,7 +6,7 @@ import { systemErrorCode } from '../text/system-error-code.ts'
 import type { Clock } from '../time/clock.ts'
 import { after } from '../time/deadline.ts'
 import { stampOf } from './file-stamp.ts'
-import { FolderWatches } from './folder-watches.ts'
+import { type FolderEvent, FolderWatches } from './folder-watches.ts'
 
 /** Events within it are one look: a save is several events, a ConfigMap's swap five. */
 const DEBOUNCE_MS = 100
@@ -14,14 +14,6 @@ const DEBOUNCE_MS = 100
 const FLOOD_REST_MS = 1_000
 /** Multiples of the golden ratio leave no two polls of many close together. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2
-
-export interface WatchedFilesOptions {
-  readonly clock: Clock
-  /** How often each set is looked at whatever the watches report, milliseconds. Default: 60,000. */
-  readonly pollMs?: number
-  /** Called when a folder cannot be watched, once for each error code; the polls continue. */
-  readonly onError: (error: unknown) => void
-}
 
 /**
  * Why files are looked at: somebody wrote to them, perhaps, or it was time. `replaced`: a file, or a link on the way, came or
@@ -50,7 +42,8 @@ interface FileSet {
  * a look, too.
  */
 export class WatchedFiles implements Disposable {
-  readonly #options: WatchedFilesOptions
+  readonly #clock: Clock
+  readonly #notWatched: (error: unknown) => void
   readonly #pollMs: number
   readonly #sets = new Set<FileSet>()
   readonly #watches: FolderWatches
@@ -63,16 +56,15 @@ export class WatchedFiles implements Disposable {
   readonly #reported = new Set<unknown>()
   #added = 0
 
-  constructor(options: WatchedFilesOptions) {
-    this.#options = options
-    this.#pollMs = options.pollMs ?? 60_000
-    this.#watches = new FolderWatches({
-      clock: options.clock,
-      onEvent: (folder, name, isWrite) => this.#onEvent(folder, name, isWrite),
-      onWatched: folder => this.#onWatched(folder),
-      onFlood: folder => this.#onFlood(folder),
-      onError: (error, folder) => this.#onError(error, folder),
-    })
+  /**
+   * `notWatched` is called when a folder cannot be watched, once for each error code; the polls continue. `pollMs`: how often
+   * each set is looked at whatever the watches report.
+   */
+  constructor(clock: Clock, notWatched: (error: unknown) => void, pollMs = 60_000) {
+    this.#clock = clock
+    this.#notWatched = notWatched
+    this.#pollMs = pollMs
+    this.#watches = new FolderWatches(clock, event => this.#take(event))
   }
 
   /**
@@ -110,17 +102,17 @@ export class WatchedFiles implements Disposable {
   }
 
   #pollAfter(set: FileSet, ms: number): void {
-    set.poll = after(this.#options.clock, ms, () => {
+    set.poll = after(this.#clock, ms, () => {
       this.#pollAfter(set, this.#pollMs)
       this.#follow(set)
       set.look('poll')
     })
   }
 
-  #onHint(set: FileSet, isWrite?: boolean): void {
+  #hint(set: FileSet, isWrite?: boolean): void {
     // The folder of the previous set goes when ..data has moved on.
     if (isWrite !== undefined || !set.hint) set.wasWritten = isWrite ?? true
-    set.hint ??= after(this.#options.clock, DEBOUNCE_MS, () => {
+    set.hint ??= after(this.#clock, DEBOUNCE_MS, () => {
       set.hint = undefined
       this.#follow(set)
       set.look(set.wasWritten ? 'event' : 'replaced')
@@ -176,10 +168,17 @@ export class WatchedFiles implements Disposable {
     if (this.#folders.delete(path)) this.#watches.delete(path)
   }
 
-  #onEvent(folder: string, name: string | undefined, isWrite: boolean | undefined): void {
+  #take(event: FolderEvent): void {
+    if (event.kind === 'changed') this.#changed(event.folder, event.name, event.isWrite)
+    else if (event.kind === 'watched') this.#hintMissed(event.folder)
+    else if (event.kind === 'flooded') this.#rest(event.folder)
+    else this.#tryLater(event.folder, event.error)
+  }
+
+  #changed(folder: string, name: string | undefined, isWrite: boolean | undefined): void {
     const names = this.#interest.get(folder)
     const sets = name === undefined ? undefined : names?.get(name)
-    if (sets) for (const set of sets) this.#onHint(set, isWrite)
+    if (sets) for (const set of sets) this.#hint(set, isWrite)
     // An event of the folder itself carries its own name: it may have gone, and another of the same inode have come.
     if (name !== undefined && name !== basename(folder)) return
     this.#unwatch(folder)
@@ -187,9 +186,9 @@ export class WatchedFiles implements Disposable {
   }
 
   /** Looks at everything there after a rest, which watches the folder again. */
-  #onFlood(folder: string): void {
+  #rest(folder: string): void {
     this.#folders.delete(folder)
-    const rest = after(this.#options.clock, FLOOD_REST_MS, () => {
+    const rest = after(this.#clock, FLOOD_REST_MS, () => {
       this.#resting.delete(folder)
       this.#hintAll(folder)
     })
@@ -198,29 +197,29 @@ export class WatchedFiles implements Disposable {
   }
 
   #hintAll(folder: string): void {
-    for (const sets of this.#interest.get(folder)?.values() ?? []) for (const set of sets) this.#onHint(set)
+    for (const sets of this.#interest.get(folder)?.values() ?? []) for (const set of sets) this.#hint(set)
   }
 
   /** A change between a look and the watch was not seen. */
-  #onWatched(folder: string): void {
+  #hintMissed(folder: string): void {
     for (const [name, sets] of this.#interest.get(folder) ?? []) {
       const place = join(folder, name)
       for (const set of sets) {
         const stamp = set.unwatched.get(place)
         set.unwatched.delete(place)
         const now = stampAt(place)
-        if (stamp !== undefined && stamp !== now) this.#onHint(set, now !== MISSING)
+        if (stamp !== undefined && stamp !== now) this.#hint(set, now !== MISSING)
       }
     }
   }
 
   /** A folder that is not watched is tried again at the next look. */
-  #onError(error: unknown, folder: string | undefined): void {
+  #tryLater(folder: string | undefined, error: unknown): void {
     if (folder !== undefined) this.#unwatch(folder)
     const code = systemErrorCode(error)
     if (this.#reported.has(code)) return
     this.#reported.add(code)
-    this.#options.onError(error)
+    this.#notWatched(error)
   }
 }
 

@@ -6,13 +6,8 @@ import type { Root } from '../contract/trust-anchor.ts'
 import type { Clock } from '../time/clock.ts'
 import { type RootReader, summarize } from '../trust/root-reader.ts'
 
-export interface ConfiguredRootsOptions {
-  readonly clock: Clock
-  readonly reader: RootReader
-  readonly record: (name: string, event: SecretEvent) => void
-  /** Called with all roots of a trust domain that are listed and valid now; `undefined` when no source lists any longer. */
-  readonly onChange: (trustDomain: string, roots: readonly Root[] | undefined) => void
-}
+/** Called with all roots of a trust domain that are listed and valid now; `undefined` when no source lists any longer. */
+type Take = (trustDomain: string, roots: readonly Root[] | undefined) => void
 
 interface OpenSource {
   readonly opened: Disposable
@@ -28,14 +23,20 @@ interface OpenSource {
 
 /** A list without a usable root changes nothing: it is a fault, not a wish to trust nobody. */
 export class ConfiguredRoots implements Disposable {
-  readonly #options: ConfiguredRootsOptions
+  readonly #clock: Clock
+  readonly #reader: RootReader
+  readonly #record: (name: string, event: SecretEvent) => void
+  readonly #take: Take
   readonly #sources = new Map<RootSource, OpenSource>()
   readonly #reading = new Set<Promise<void>>()
   /** Calls of {@link use} that have not ended: until then a trust domain would have a part of its roots. */
   #replacing = 0
 
-  constructor(options: ConfiguredRootsOptions) {
-    this.#options = options
+  constructor(clock: Clock, reader: RootReader, record: (name: string, event: SecretEvent) => void, take: Take) {
+    this.#clock = clock
+    this.#reader = reader
+    this.#record = record
+    this.#take = take
   }
 
   /** The trust domains of which a source lists roots, or will. */
@@ -103,16 +104,15 @@ export class ConfiguredRoots implements Disposable {
 
   /** Never rejects. */
   async #read(source: RootSource, entry: OpenSource, pems: readonly string[]): Promise<void> {
-    const { clock, reader } = this.#options
     const number = ++entry.number
-    const read = await reader.read(pems, clock.now())
+    const read = await this.#reader.read(pems, this.#clock.now())
     // A later list wins.
     if (!this.#isOpen(source, entry) || number !== entry.number) return
     entry.again?.[Symbol.dispose]()
     entry.again =
       read.validFrom === undefined
         ? undefined
-        : clock.at(read.validFrom, () => void this.#track(this.#read(source, entry, pems)))
+        : this.#clock.at(read.validFrom, () => void this.#track(this.#read(source, entry, pems)))
     const reason = summarize(read.rejected)
     if (read.roots.length === 0) {
       this.#report(source, entry, { kind: 'roots-unavailable', reason: reason || 'it lists no certificate' })
@@ -126,19 +126,18 @@ export class ConfiguredRoots implements Disposable {
 
   #changed(trustDomain: string): void {
     if (this.#replacing > 0) return
-    const { clock, onChange } = this.#options
-    const now = clock.now()
+    const now = this.#clock.now()
     const listed = [...this.#sources].filter(([source]) => source.trustDomain === trustDomain)
     const valid = listed.flatMap(([, { roots }]) => roots).filter(({ notAfter }) => notAfter > now)
     const roots = new Map(valid.map(root => [root.fingerprint, root]))
-    onChange(trustDomain, listed.length === 0 ? undefined : [...roots.values()])
+    this.#take(trustDomain, listed.length === 0 ? undefined : [...roots.values()])
   }
 
   #report(source: RootSource, entry: OpenSource, fault: Fault): void {
     const text = `${fault.kind} ${fault.reason}`
     if (entry.fault === text) return
     entry.fault = text
-    this.#options.record(`spiffe://${source.trustDomain}`, { ...fault, source: source.name })
+    this.#record(`spiffe://${source.trustDomain}`, { ...fault, source: source.name })
   }
 }
 

@@ -3,8 +3,9 @@
 import type { PendingRequests, Store } from '../contract/store.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { BundleReceipts, type ReceiptEvent } from '../trust/bundle-receipts.ts'
-import { BundleTable, type BundleTableOptions } from '../trust/bundle-table.ts'
+import { BundleTable } from '../trust/bundle-table.ts'
 import { RevocationTable } from '../trust/revocation.ts'
+import type { RootTimes } from '../trust/settle-time.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { type CAHealth, newCAHealth } from './ca-health.ts'
 import { FetchQueue } from './fetch-queue.ts'
@@ -54,7 +55,7 @@ export interface StateParts extends Pick<State, 'watched' | 'trustDomain' | 'pen
   readonly ttlSeconds: number
   readonly concurrency: number
   readonly idle: { readonly afterMs: number; readonly action: IdleAction }
-  readonly rotation: Pick<BundleTableOptions, 'settleMs' | 'ownSettleMs' | 'overlapMs'>
+  readonly rotation: RootTimes
   /** Decides on what streams report of a root that is announced. */
   readonly dispatch: (event: ReceiptEvent) => void
 }
@@ -62,7 +63,7 @@ export interface StateParts extends Pick<State, 'watched' | 'trustDomain' | 'pen
 export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ...parts }: StateParts): State {
   const identities = new Map<SpiffeId, Identity>()
   const crls = new RevocationTable()
-  const bundles = new BundleTable({ ...rotation, trustDomain: parts.trustDomain, listsOf: each => crls.of(each) })
+  const bundles = new BundleTable(parts.trustDomain, rotation, crls)
   return {
     ...parts,
     bundles,

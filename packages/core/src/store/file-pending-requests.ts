@@ -12,29 +12,31 @@ import { decodeStored, encodeStored, locate, unusable, wiping, wishFact } from '
 
 const REQUEST_LABEL = '-----BEGIN CERTIFICATE REQUEST-----'
 
-export interface FilePendingRequestsOptions {
-  readonly directory: DurableDirectory
-  readonly vault: KeyVault
-  readonly nameOf: (identity: SpiffeId) => string
-  /** Called with the reason why a request of the previous process cannot be continued. */
-  readonly onUnusable: (identity: SpiffeId, error: unknown) => void
-}
-
 /** In memory, and on disk for the next process: a disk that fails costs no more than that. */
 export class FilePendingRequests implements PendingRequests {
-  readonly #options: FilePendingRequestsOptions
+  readonly #directory: DurableDirectory
+  readonly #nameOf: (identity: SpiffeId) => string
+  readonly #refused: (identity: SpiffeId, error: unknown) => void
   readonly #memory: PendingRequestsInMemory
   #isClosed = false
 
-  constructor(options: FilePendingRequestsOptions) {
-    this.#options = options
-    this.#memory = new PendingRequestsInMemory(options.vault)
+  /** `refused` is called with the reason why a request of the previous process cannot be continued. */
+  constructor(
+    directory: DurableDirectory,
+    vault: KeyVault,
+    nameOf: (identity: SpiffeId) => string,
+    refused: (identity: SpiffeId, error: unknown) => void,
+  ) {
+    this.#directory = directory
+    this.#nameOf = nameOf
+    this.#refused = refused
+    this.#memory = new PendingRequestsInMemory(vault)
   }
 
   async get(identity: SpiffeId): Promise<PendingRequest | undefined> {
     const present = await this.#memory.get(identity)
-    const { directory, nameOf, onUnusable } = this.#options
-    const name = nameOf(identity)
+    const directory = this.#directory
+    const name = this.#nameOf(identity)
     if (present || this.#isClosed || !directory.has(name)) return present
     try {
       const file = await directory.read(name)
@@ -42,26 +44,25 @@ export class FilePendingRequests implements PendingRequests {
       return file && wiping(file, () => locate(path, () => decodePending(file, identity)))
     } catch (error) {
       directory.remove(name, identity)
-      onUnusable(identity, error)
+      this.#refused(identity, error)
       return undefined
     }
   }
 
   has(identity: SpiffeId): boolean {
-    return this.#memory.has(identity) || this.#options.directory.has(this.#options.nameOf(identity))
+    return this.#memory.has(identity) || this.#directory.has(this.#nameOf(identity))
   }
 
   async put(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
-    const { directory, nameOf } = this.#options
     await this.#memory.put(identity, request)
-    await directory.write(nameOf(identity), identity, encodePending(identity, request))
+    await this.#directory.write(this.#nameOf(identity), identity, encodePending(identity, request))
   }
 
   drop(identity: SpiffeId): void {
     if (this.#isClosed) return
     this.#memory.drop(identity)
-    this.#options.directory.remove(this.#options.nameOf(identity), identity)
+    this.#directory.remove(this.#nameOf(identity), identity)
   }
 
   [Symbol.dispose](): void {

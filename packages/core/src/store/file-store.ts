@@ -84,15 +84,11 @@ export class FileStore implements Store, AsyncDisposable {
     this.roots = roots.roots
     this.warnings = [...directory.warnings, ...bootstrap.warnings, ...roots.warnings]
     directory.onFailure = (name, reason) => this.failures.emit({ name, failure: { kind: 'not-stored', reason } })
-    this.pending = new FilePendingRequests({
-      directory,
-      vault,
-      nameOf: identity => this.#pendingNameOf(identity),
-      onUnusable: (identity, error) => {
-        const reason = `the request that waits for an approval starts again: ${reasonOf(error)}`
-        this.failures.emit({ name: identity, failure: { kind: 'not-restored', reason } })
-      },
-    })
+    const refused = (identity: SpiffeId, error: unknown) => {
+      const reason = `the request that waits for an approval starts again: ${reasonOf(error)}`
+      this.failures.emit({ name: identity, failure: { kind: 'not-restored', reason } })
+    }
+    this.pending = new FilePendingRequests(directory, vault, identity => this.#pendingNameOf(identity), refused)
   }
 
   /**

@@ -40,21 +40,6 @@ export interface BundleRoot {
 /** When a root was given up that leaves as soon as nothing needs it: long ago. */
 export const NO_OVERLAP = Number.MIN_SAFE_INTEGER
 
-export interface BundleRootsOptions {
-  /** Of the PEM of all, in characters. Default: 1 MB. */
-  readonly maxLength?: number
-  /** How long a root stays after it was given up, milliseconds. Default: 0. */
-  readonly overlapMs?: number
-  /** The room that it shares with other bundles. */
-  readonly budget?: RootBudget
-}
-
-export interface MakeRoomOptions {
-  readonly now: number
-  /** Whether the roots are from a whole list. */
-  readonly isWhole: boolean
-}
-
 /** At most 100 roots, of `maxLength` characters of PEM together, by fingerprint, in the order in which they came. */
 export class BundleRoots {
   readonly #maxLength: number
@@ -65,9 +50,13 @@ export class BundleRoots {
   readonly #orphans = new Map<string, number>()
   #length = 0
 
-  constructor({ maxLength = MAX_ROOTS_LENGTH, overlapMs = 0, budget }: BundleRootsOptions) {
-    this.#maxLength = maxLength
+  /**
+   * `overlapMs`: how long a root stays after it was given up. `maxLength`: of the PEM of all, in characters. `budget`: the
+   * room that it shares with other bundles.
+   */
+  constructor(overlapMs = 0, maxLength = MAX_ROOTS_LENGTH, budget?: RootBudget) {
     this.#overlapMs = overlapMs
+    this.#maxLength = maxLength
     this.#budget = budget
   }
 
@@ -119,7 +108,7 @@ export class BundleRoots {
    * those that the CA names no longer and that no operator holds, the longest known first, to a root of its whole list. No other root
    * is ever evicted: who could do that would choose what is trusted.
    */
-  makeRoom(root: Root, { now, isWhole }: MakeRoomOptions): boolean {
+  makeRoom(root: Root, now: number, isWhole: boolean): boolean {
     const fits = () => this.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
     if (!fits()) {
       for (const { anchor, leases } of this.#roots.values())

@@ -4,33 +4,29 @@ import type { Root } from '../contract/trust-anchor.ts'
 import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { allBundlesSecret } from './all-bundles.ts'
+import { BundleRoots } from './bundle-roots.ts'
 import type { OfferedRoots } from './offered-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
-import type { RevocationLists } from './revocation.ts'
+import type { RevocationTable } from './revocation.ts'
+import type { RootTimes } from './settle-time.ts'
 import { TrustBundle } from './trust-bundle.ts'
 
 /** The most trust domains of which roots are held. */
 export const MAX_TRUST_DOMAINS = 100
 
-export interface BundleTableOptions {
-  /** The agent's own. */
-  readonly trustDomain: string
-  readonly settleMs: number
-  /** Of roots that count for one identity. */
-  readonly ownSettleMs: number
-  readonly overlapMs: number
-  /** The revocation lists of a trust domain. */
-  readonly listsOf: (trustDomain: string) => RevocationLists
-}
-
 export class BundleTable {
-  readonly #options: BundleTableOptions
+  readonly #trustDomain: string
+  readonly #times: RootTimes
+  readonly #crls: RevocationTable
   readonly #bundles = new Map<string, TrustBundle>()
   readonly #own: OwnRoots
 
-  constructor(options: BundleTableOptions) {
-    this.#options = options
-    this.#own = new OwnRoots(options.ownSettleMs, options.overlapMs)
+  /** `trustDomain`: the agent's own. */
+  constructor(trustDomain: string, times: RootTimes, crls: RevocationTable) {
+    this.#trustDomain = trustDomain
+    this.#times = times
+    this.#crls = crls
+    this.#own = new OwnRoots(times)
   }
 
   /** The bundles that count for a whole trust domain. */
@@ -63,10 +59,10 @@ export class BundleTable {
    * more trust domain.
    */
   open(trustDomain: string): TrustBundle | undefined {
-    const { settleMs, overlapMs, listsOf } = this.#options
+    const { settleMs, overlapMs } = this.#times
     const present = this.#bundles.get(trustDomain)
     if (present || !this.#hasRoomFor(trustDomain)) return present
-    return new TrustBundle(trustDomain, settleMs, { overlapMs, lists: listsOf(trustDomain) })
+    return new TrustBundle(trustDomain, settleMs, new BundleRoots(overlapMs), this.#crls.of(trustDomain))
   }
 
   put(bundle: TrustBundle): void {
@@ -94,13 +90,12 @@ export class BundleTable {
 
   /** The bundles of all trust domains, that of its own as `identity` sees it. */
   all(identity?: SpiffeId): AllBundlesSecret | undefined {
-    const { trustDomain } = this.#options
-    const bundles = Array.from(new Set([trustDomain, ...this.#bundles.keys()])).flatMap(each => {
+    const bundles = Array.from(new Set([this.#trustDomain, ...this.#bundles.keys()])).flatMap(each => {
       const isOwn = identity !== undefined && trustDomainOf(identity) === each
       const bundle = this.current(each, isOwn ? identity : undefined)
       return bundle ? [{ trustDomain: each, bundle }] : []
     })
-    return allBundlesSecret(trustDomain, bundles)
+    return allBundlesSecret(this.#trustDomain, bundles)
   }
 
   /** The bundle of a trust domain, by {@link TrustBundle.name}. */
@@ -138,8 +133,7 @@ export class BundleTable {
 
   /** The agent's own always has its place. */
   #hasRoomFor(trustDomain: string): boolean {
-    const { trustDomain: ownDomain } = this.#options
-    const others = this.#bundles.size - (this.#bundles.has(ownDomain) ? 1 : 0)
-    return trustDomain === ownDomain || others < MAX_TRUST_DOMAINS - 1
+    const others = this.#bundles.size - (this.#bundles.has(this.#trustDomain) ? 1 : 0)
+    return trustDomain === this.#trustDomain || others < MAX_TRUST_DOMAINS - 1
   }
 }

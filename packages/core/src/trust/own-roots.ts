@@ -2,22 +2,22 @@
 
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { BundleRoots } from './bundle-roots.ts'
 import { bundleSecret } from './bundle-secret.ts'
 import { RootBudget } from './root-budget.ts'
+import type { RootTimes } from './settle-time.ts'
 import { TrustBundle } from './trust-bundle.ts'
 
 /** All roots of one identity, in characters of PEM: they fit into its file in the store, and 100 folders do not use up the budget. */
 const MAX_LENGTH = 131_072
 
 export class OwnRoots {
-  readonly #settleMs: number
-  readonly #overlapMs: number
+  readonly #times: RootTimes
   readonly #bundles = new Map<SpiffeId, TrustBundle>()
   readonly #budget = new RootBudget()
 
-  constructor(settleMs: number, overlapMs: number) {
-    this.#settleMs = settleMs
-    this.#overlapMs = overlapMs
+  constructor(times: RootTimes) {
+    this.#times = times
   }
 
   bundle(identity: SpiffeId): TrustBundle | undefined {
@@ -32,12 +32,9 @@ export class OwnRoots {
   open(identity: SpiffeId): TrustBundle {
     const present = this.#bundles.get(identity)
     if (present) return present
-    const bundle = new TrustBundle(trustDomainOf(identity), this.#settleMs, {
-      owner: identity,
-      maxLength: MAX_LENGTH,
-      overlapMs: this.#overlapMs,
-      budget: this.#budget,
-    })
+    const { ownSettleMs, overlapMs } = this.#times
+    const roots = new BundleRoots(overlapMs, MAX_LENGTH, this.#budget)
+    const bundle = new TrustBundle(trustDomainOf(identity), ownSettleMs, roots, undefined, identity)
     this.#bundles.set(identity, bundle)
     return bundle
   }

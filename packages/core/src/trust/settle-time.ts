@@ -6,6 +6,16 @@ import type { CACapabilities } from '../contract/ca-plugin.ts'
 const PUSH_MS = 10_000
 const MAX_SETTLE_MS = 86_400_000
 
+/** How long roots are in transition, milliseconds. */
+export interface RootTimes {
+  /** How long a new root is only trusted before leaves under it are served. */
+  readonly settleMs: number
+  /** The same for roots that count for one identity. */
+  readonly ownSettleMs: number
+  /** How long a root stays after it was given up. */
+  readonly overlapMs: number
+}
+
 export interface SettleFacts {
   /** How the nodes hear of the CA's roots. */
   readonly roots: CACapabilities['roots']

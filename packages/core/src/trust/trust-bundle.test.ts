@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { makeIssuer } from '../testing/test-ca.ts'
+import { BundleRoots } from './bundle-roots.ts'
 import { RootReader } from './root-reader.ts'
-import { type LearnOptions, TrustBundle } from './trust-bundle.ts'
+import { type NamedIn, TrustBundle } from './trust-bundle.ts'
 
 const NOW = Date.UTC(2026, 0, 1)
 const LIFETIME = 9_000
@@ -12,17 +13,17 @@ assert.ok(a && b && c)
 const reader = new RootReader()
 
 async function learn(bundle: TrustBundle, pems: readonly string[], now = NOW) {
-  return await hear(bundle, pems, { from: { kind: 'list' }, now })
+  return await hear(bundle, pems, { kind: 'list' }, now)
 }
 
 /** An answer with a certificate that is valid for `LIFETIME`. */
 async function answer(bundle: TrustBundle, pems: readonly string[], now = NOW) {
-  return await hear(bundle, pems, { from: { kind: 'answer', notAfter: now + LIFETIME }, now })
+  return await hear(bundle, pems, { kind: 'answer', notAfter: now + LIFETIME }, now)
 }
 
-async function hear(bundle: TrustBundle, pems: readonly string[], how: Pick<LearnOptions, 'from' | 'now'>) {
-  const { roots, rejected } = await reader.read(pems, how.now)
-  const learned = bundle.learn(roots, { ...how, complete: true })
+async function hear(bundle: TrustBundle, pems: readonly string[], from: NamedIn, now: number) {
+  const { roots, rejected } = await reader.read(pems, now)
+  const learned = bundle.learn(roots, from, true, now)
   return { ...learned, rejected: [...rejected, ...learned.rejected] }
 }
 
@@ -75,7 +76,7 @@ test('a root that the CA dropped is removed last: not while a leaf under it is i
 
 test('a root that only answers name stays until one leaves it out, then for the overlap and until the leaves of before have ended', async () => {
   for (const overlapMs of [1_000, 2 * LIFETIME]) {
-    const bundle = new TrustBundle('td', 0, { overlapMs })
+    const bundle = new TrustBundle('td', 0, new BundleRoots(overlapMs))
     await answer(bundle, [a, b])
     await answer(bundle, [a, b], NOW + LIFETIME)
     assert.deepEqual(bundle.prune(NOW + 10 * LIFETIME), [], 'although no leaf here was under it')
@@ -93,15 +94,15 @@ test('a root that only answers name stays until one leaves it out, then for the 
 })
 
 test('a short certificate that leaves a root out does not shorten the stay that longer ones under it need', async () => {
-  const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
+  const bundle = new TrustBundle('td', 0, new BundleRoots(1_000))
   await answer(bundle, [a, b])
-  await hear(bundle, [b], { from: { kind: 'answer', notAfter: NOW + LIFETIME / 100 }, now: NOW + 1_000 })
+  await hear(bundle, [b], { kind: 'answer', notAfter: NOW + LIFETIME / 100 }, NOW + 1_000)
   assert.deepEqual(bundle.prune(NOW + LIFETIME - 1), [])
   assert.equal(bundle.prune(NOW + LIFETIME).length, 1)
 })
 
 test('answers of a replica that does not know the new root, between those of one that does, give nothing up', async () => {
-  const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
+  const bundle = new TrustBundle('td', 0, new BundleRoots(1_000))
   for (let now = NOW; now < NOW + 20 * LIFETIME; now += LIFETIME / 2) {
     const { givenUp } = await answer(bundle, now % LIFETIME === 0 ? [a] : [a, b], now)
     assert.deepEqual(givenUp, [])
@@ -111,7 +112,7 @@ test('answers of a replica that does not know the new root, between those of one
 })
 
 test('what answers name is not given up by a list that never had it; what the list had is, until an answer names it again', async () => {
-  const bundle = new TrustBundle('td', 0, { overlapMs: 1_000 })
+  const bundle = new TrustBundle('td', 0, new BundleRoots(1_000))
   await learn(bundle, [a])
   await answer(bundle, [a, b])
   assert.deepEqual((await learn(bundle, [a])).givenUp, [], 'the list may have the new root later')

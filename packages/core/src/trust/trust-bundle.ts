@@ -3,14 +3,7 @@
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type StoredRoot, type TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import {
-  type BundleRoot,
-  BundleRoots,
-  type BundleRootsOptions,
-  isGone,
-  type MakeRoomOptions,
-  NO_OVERLAP,
-} from './bundle-roots.ts'
+import { type BundleRoot, BundleRoots, isGone, NO_OVERLAP } from './bundle-roots.ts'
 import { bundleSecret } from './bundle-secret.ts'
 import type { Revocation, RevocationLists } from './revocation.ts'
 import { RevokedRoots } from './revoked-roots.ts'
@@ -29,20 +22,8 @@ export interface Learned {
   readonly rejected: readonly string[]
 }
 
-/** The options of {@link TrustBundle.learn}. */
-export interface LearnOptions {
-  /** The CA's own list, or an answer with a certificate that is valid until `notAfter`. */
-  readonly from: { readonly kind: 'list' } | { readonly kind: 'answer'; readonly notAfter: number }
-  readonly complete: boolean
-  readonly now: number
-}
-
-export interface TrustBundleOptions extends BundleRootsOptions {
-  /** The identity for which alone its roots count. Default: none, they count for the trust domain. */
-  readonly owner?: SpiffeId
-  /** The revocation lists that are served beside its roots. */
-  readonly lists?: RevocationLists
-}
+/** Where the CA named roots: in its own list, or in an answer with a certificate that is valid until `notAfter`. */
+export type NamedIn = { readonly kind: 'list' } | { readonly kind: 'answer'; readonly notAfter: number }
 
 /**
  * Roots compared by the SHA-256 of their DER, never by bytes or order: at most 100, of 1 MB of PEM together, whatever
@@ -63,12 +44,21 @@ export class TrustBundle {
   /** When the next root expires; infinite if none does. */
   expiresAt = Number.POSITIVE_INFINITY
 
-  /** `settleMs`: how long peers get to learn a new root before leaves under it are served. */
-  constructor(trustDomain: string, settleMs: number, { owner, lists, ...limits }: TrustBundleOptions = {}) {
+  /**
+   * `settleMs`: how long peers get to learn a new root before leaves under it are served. `lists`: served beside its roots.
+   * `owner`: the identity for which alone its roots count; without one they count for the trust domain.
+   */
+  constructor(
+    trustDomain: string,
+    settleMs: number,
+    roots = new BundleRoots(),
+    lists?: RevocationLists,
+    owner?: SpiffeId,
+  ) {
     this.owner = owner
     this.trustDomain = trustDomain
     this.#settleMs = settleMs
-    this.#roots = new BundleRoots(limits)
+    this.#roots = roots
     this.#lists = lists
   }
 
@@ -179,7 +169,7 @@ export class TrustBundle {
    * it. What answers alone have named goes once they leave it out, later: another replica of the CA may still
    * name it, and peers have leaves under it that were issued before. Without `complete` nothing is given up.
    */
-  learn(roots: readonly Root[], { from, complete, now }: LearnOptions): Learned {
+  learn(roots: readonly Root[], from: NamedIn, complete: boolean, now: number): Learned {
     const settlesAt = this.#settlesAt(now)
     // A list without one good root is a fault at the CA, not a wish to trust nobody.
     const isWhole = complete && roots.length > 0
@@ -351,21 +341,21 @@ export class TrustBundle {
 
   #add(
     roots: readonly Root[],
-    { settlesAt, ...how }: MakeRoomOptions & { readonly settlesAt: number },
+    { now, settlesAt, isWhole }: { readonly now: number; readonly settlesAt: number; readonly isWhole: boolean },
     origin: Pick<BundleRoot, 'standing' | 'isConfigured'> & Partial<Pick<BundleRoot, 'leavesUntil'>>,
   ): Pick<Learned, 'added' | 'rejected'> {
     const { size } = this.#roots
     const added: TrustAnchor[] = []
     const rejected: string[] = []
     // Later than all others, so that their order is known even where the clock was set back.
-    const learnedAt = Math.max(how.now, ...this.#roots.values().map(({ anchor }) => anchor.learnedAt + 1))
+    const learnedAt = Math.max(now, ...this.#roots.values().map(({ anchor }) => anchor.learnedAt + 1))
     const revoked = new Set(this.revokedByLists(roots))
     for (const root of roots) {
       if (revoked.has(root.fingerprint)) {
         rejected.push(`${nameOf(root.certificate)} is named by a revocation list of its issuer`)
         continue
       }
-      if (!this.#roots.makeRoom(root, how)) {
+      if (!this.#roots.makeRoom(root, now, isWhole)) {
         rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#roots.size} that are trusted`)
         continue
       }

@@ -41,8 +41,8 @@ async function open(t: TestContext, content?: string) {
   const path = join(temporaryFolder(t), 'roots.pem')
   if (content !== undefined) await writeFile(path, content)
   const clock = new SystemClock()
-  const watched = new WatchedFiles({ clock, onError: error => assert.fail(String(error)) })
-  const source = await TrustFile.open({ path, trustDomain: 'cluster.local', watched })
+  const watched = new WatchedFiles(clock, error => assert.fail(String(error)))
+  const source = await TrustFile.open(path, 'cluster.local', watched)
   const heard = new Heard()
   const opened = source.open(heard)
   t.after(() => {

@@ -8,28 +8,19 @@ import { errorText } from '../text/error-text.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import { readSpiffeBundle } from './spiffe-bundle.ts'
 
-export interface TrustFileOptions {
-  /** Absolute. */
-  readonly path: string
-  readonly trustDomain: string
-  readonly watched: WatchedFiles
-  /** The kind of its content. Default: roots. */
-  readonly content?: 'roots' | 'crls'
-}
-
 type Look = { readonly roots: readonly string[] } | { readonly reason: string }
 
 export class TrustFile implements RootSource {
   readonly trustDomain: string
   readonly name: string
   readonly #watched: WatchedFiles
-  readonly #content: TrustFileOptions['content']
+  readonly #content: 'roots' | 'crls'
   readonly #file: ChangingFile
   #reads = 0
   #bytes: Buffer | undefined
   #last: Look = { reason: 'it was not read yet' }
 
-  private constructor({ path, trustDomain, watched, content }: TrustFileOptions) {
+  private constructor(path: string, trustDomain: string, watched: WatchedFiles, content: 'roots' | 'crls') {
     this.#content = content
     this.trustDomain = trustDomain
     this.name = path
@@ -37,9 +28,14 @@ export class TrustFile implements RootSource {
     this.#file = new ChangingFile(path, MAX_ROOTS_LENGTH)
   }
 
-  /** Never rejects: a file that cannot be read is reported to the listener, and read as soon as it can be. */
-  static async open(options: TrustFileOptions): Promise<TrustFile> {
-    const file = new TrustFile(options)
+  /** `path`: absolute. Never rejects: a file that cannot be read is reported to the listener, and read as soon as it can be. */
+  static async open(
+    path: string,
+    trustDomain: string,
+    watched: WatchedFiles,
+    content: 'roots' | 'crls' = 'roots',
+  ): Promise<TrustFile> {
+    const file = new TrustFile(path, trustDomain, watched, content)
     await file.#read()
     return file
   }

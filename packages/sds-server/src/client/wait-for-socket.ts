@@ -7,25 +7,16 @@ import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { SECRET_TYPE_URL } from '../protocol/request-check.ts'
 
-export interface WaitOptions {
-  /** Absolute. */
-  readonly path: string
-  /** The secret that has to be served; absent: that gRPC answers is enough. */
-  readonly name?: string | undefined
-  /** Milliseconds. */
-  readonly timeoutMs: number
-}
-
 /** Between two requests for a secret that is not served yet. */
 const PAUSE_MS = 250
 /** An absent socket is looked for so often, milliseconds, at first and at last. */
 const RECONNECT = { 'grpc.initial_reconnect_backoff_ms': 100, 'grpc.max_reconnect_backoff_ms': 500 }
 
 /**
- * Resolves when the server at `path` has sent its HTTP/2 SETTINGS, which is the check of Istio's agent, and, with a name, has
+ * Resolves when the server at `path` (absolute) has sent its HTTP/2 SETTINGS, which is the check of Istio's agent, and, with a name, has
  * answered this caller with that secret. Rejects after the timeout with the last reason and a remedy.
  */
-export async function waitForSocket({ path, name, timeoutMs }: WaitOptions): Promise<void> {
+export async function waitForSocket(path: string, timeoutMs: number, name?: string): Promise<void> {
   const deadline = Date.now() + timeoutMs
   const client = new Client(`unix:${path}`, credentials.createInsecure(), RECONNECT)
   try {

@@ -2,8 +2,8 @@
 import type { PeerCredentials } from '@livery/core'
 import type { CallBound } from '../budget/caller-budget.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
-import type { AwaitedSocketEvent } from '../socket/awaited-socket-file.ts'
 import type { DescriptorShortage } from '../socket/descriptor-limit.ts'
+import type { SocketFileEvent } from '../socket/socket-file.ts'
 
 /** A connection to one of the sockets. */
 export interface ConnectionInfo {
@@ -93,4 +93,4 @@ export type SdsEvent =
   | { readonly kind: 'stream-failed'; readonly stream: StreamInfo; readonly error: unknown }
   /** The limits of a socket are more than the process can have. Reported when the socket opens. */
   | ({ readonly kind: 'few-descriptors' } & DescriptorShortage)
-  | AwaitedSocketEvent
+  | SocketFileEvent

@@ -15,7 +15,8 @@ import type { ServiceContext } from './call-context.ts'
 import { fetchSecrets } from './fetch-secrets.ts'
 import { toStatusError } from './grpc-status.ts'
 import type { CallOpener } from './session-guard.ts'
-import { connectionCloses, type OpenStream, type SocketCalls, type StreamMethod } from './socket-calls.ts'
+import { connectionCloses, type OpenStream, type SocketCalls } from './socket-calls.ts'
+import type { StreamMethod } from './stream-call.ts'
 import type { UnaryCall, UnaryMethod } from './unary-call.ts'
 
 export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
@@ -24,19 +25,16 @@ const STREAM_SECRETS = `/${SDS_SERVICE}/StreamSecrets`
 const DELTA_SECRETS = `/${SDS_SERVICE}/DeltaSecrets`
 const FETCH_SECRETS = `/${SDS_SERVICE}/FetchSecrets`
 
-export interface DiscoveryServiceOptions {
-  readonly context: ServiceContext
-  readonly calls: SocketCalls
-  readonly maxNames: number
-}
-
 export class DiscoveryService {
   readonly openers: ReadonlyMap<string, CallOpener>
-  readonly #options: DiscoveryServiceOptions
+  readonly #context: ServiceContext
+  readonly #calls: SocketCalls
+  readonly #maxNames: number
 
-  constructor(options: DiscoveryServiceOptions) {
-    this.#options = options
-    const { context, maxNames, calls } = options
+  constructor(context: ServiceContext, calls: SocketCalls, maxNames: number) {
+    this.#context = context
+    this.#calls = calls
+    this.#maxNames = maxNames
     const { sotw, delta, refusedNames } = context
     const sotwMethod: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
       method: 'StreamSecrets',
@@ -86,7 +84,9 @@ export class DiscoveryService {
     connection: Connection,
     cancellation: AbortController,
   ): Promise<ResponseFrame> {
-    const { context, maxNames, calls } = this.#options
+    const context = this.#context
+    const maxNames = this.#maxNames
+    const calls = this.#calls
     if (decoded.kind === 'malformed')
       throw new StreamRefusal('invalid-argument', 'the message is not a discovery request')
     const { request } = decoded

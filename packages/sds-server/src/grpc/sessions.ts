@@ -12,15 +12,6 @@ const SESSION_MEMORY_MB = 16
 /** The HTTP/2 memory of one stream, with a response in flight. */
 const STREAM_MEMORY_KB = 8
 
-interface SessionsOptions {
-  readonly clock: Clock
-  /** The most streams of the socket. */
-  readonly maxStreams: number
-  readonly connectionIdleMs: number
-  readonly keepaliveMs: number
-  readonly keepaliveTimeoutMs: number
-}
-
 export class Sessions implements Disposable {
   readonly #http2: ServerOptions
   readonly #open = new Set<ServerHttp2Session>()
@@ -28,7 +19,16 @@ export class Sessions implements Disposable {
   readonly #quiet: DeadlineQueue
   readonly #probed: DeadlineQueue
 
-  constructor({ clock, maxStreams, connectionIdleMs, keepaliveMs, keepaliveTimeoutMs }: SessionsOptions) {
+  /** `maxStreams`: the most streams of the socket. */
+  constructor(
+    clock: Clock,
+    maxStreams: number,
+    {
+      connectionIdleMs,
+      keepaliveMs,
+      keepaliveTimeoutMs,
+    }: Readonly<Record<'connectionIdleMs' | 'keepaliveMs' | 'keepaliveTimeoutMs', number>>,
+  ) {
     const { maxHeaderListPairs, maxHeaderListSize } = MAX_HEADERS
     this.#http2 = {
       maxHeaderListPairs,

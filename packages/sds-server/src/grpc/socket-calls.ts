@@ -6,12 +6,11 @@ import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budge
 import type { DeadlineQueue } from '../budget/deadline-queue.ts'
 import type { CallMethod, SdsEvent, StreamInfo } from '../events/sds-event.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
-import type { Decoded } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { SubscribedName } from '../protocol/subscriptions.ts'
 import type { CallListener, HeaderReader, Http2Call } from './http2-call.ts'
 import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
-import { type Answer, StreamCall, type StreamCallOptions, type StreamList } from './stream-call.ts'
+import { type Answer, StreamCall, type StreamList, type StreamMethod } from './stream-call.ts'
 import { UnaryCall, type UnaryMethod } from './unary-call.ts'
 
 interface SocketCallsOptions {
@@ -36,11 +35,6 @@ export interface OpenStream {
 
 /** An open stream, for a reader. */
 export type ListedStream = Pick<OpenStream, 'info' | 'subscribed'>
-
-/** One method whose calls are streams. */
-export interface StreamMethod<Request extends Answer, Message> extends StreamCallOptions<Request, Message> {
-  decode(message: Buffer): Decoded<Request>
-}
 
 export class SocketCalls implements StreamList {
   readonly #options: SocketCallsOptions
@@ -92,7 +86,7 @@ export class SocketCalls implements StreamList {
       this.#refuse(call, connection, method.method, bound)
       return
     }
-    const unary = new UnaryCall(call, method, { ...this.incoming(connection), onFault: () => this.fault(connection) })
+    const unary = new UnaryCall(call, method, this.incoming(connection), () => this.fault(connection))
     call.start(unary, unary)
   }
 

@@ -20,7 +20,7 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext } from './call-context.ts'
-import { type AnsweredCall, type RequestSource, StreamCall, type StreamCallOptions } from './stream-call.ts'
+import { type AnsweredCall, type RequestSource, StreamCall, type StreamMethod } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
@@ -89,10 +89,11 @@ async function openStream() {
   }
   const transport = new OneByOne()
   const encoder = sotwEncoder()
-  const method: StreamCallOptions<DiscoveryRequest, DiscoveryMessage> = {
+  const method: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
     method: 'StreamSecrets',
     requestName: 'discovery request',
     maxNames: 10,
+    decode: decodeDiscoveryRequest,
     encodeMessage: message => encoder.encodeMessage(message),
     context,
     createStream: each => new SotwStream(each),

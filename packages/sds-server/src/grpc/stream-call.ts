@@ -18,12 +18,13 @@ import type { HeaderReader, Http2Call } from './http2-call.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
 /** How the streams of one method are served on one socket. */
-export interface StreamCallOptions<Request extends Answer, Message> {
+export interface StreamMethod<Request extends Answer, Message> {
   readonly method: CallMethod
   /** A request, in messages. */
   readonly requestName: string
   readonly maxNames: number
   readonly context: StreamCallContext
+  decode(message: Buffer): Decoded<Request>
   createStream(context: StreamContext): DiscoveryStream<Request, Message>
   /** A frame that is acquired for one write. */
   encodeMessage(message: Message): ResponseFrame
@@ -74,7 +75,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   readonly connection: Connection
   readonly #call: AnsweredCall
   readonly #requests: RequestSource
-  readonly #options: StreamCallOptions<Request, Message>
+  readonly #options: StreamMethod<Request, Message>
   readonly #list: StreamList
   readonly receipts: StreamReceipts | undefined
   readonly #stream: DiscoveryStream<Request, Message>
@@ -98,7 +99,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
     call: AnsweredCall,
     requests: RequestSource,
     connection: Connection,
-    options: StreamCallOptions<Request, Message>,
+    options: StreamMethod<Request, Message>,
     list: StreamList,
   ) {
     const { method, context } = options

@@ -19,32 +19,32 @@ export interface UnaryMethod {
   answer(request: Buffer, call: UnaryCall): void
 }
 
-interface UnaryCallOptions extends Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
-  /** Called for a call that ends before its request. */
-  onFault(): void
-}
+type Incoming = Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'>
 
 export class UnaryCall implements DataSink, CallListener, Late {
   /** Called once when the call has ended, in any way. */
   onEnded: () => void = () => {}
   readonly #call: Http2Call
   readonly #method: UnaryMethod
-  readonly #options: UnaryCallOptions
+  readonly #incoming: Incoming
+  readonly #fault: () => void
   readonly #assembler: MessageAssembler
   #request: Buffer | undefined
   #state: 'requested' | 'answering' | 'over' = 'requested'
   #charged = 0
 
-  constructor(call: Http2Call, method: UnaryMethod, options: UnaryCallOptions) {
+  /** `fault` is called for a call that ends before its request. */
+  constructor(call: Http2Call, method: UnaryMethod, incoming: Incoming, fault: () => void) {
     this.#call = call
     this.#method = method
-    this.#options = options
-    this.#assembler = new MessageAssembler(options.maxBytes, bytes => this.#charge(bytes))
-    options.deadlines.add(this)
+    this.#incoming = incoming
+    this.#fault = fault
+    this.#assembler = new MessageAssembler(incoming.maxBytes, bytes => this.#charge(bytes))
+    incoming.deadlines.add(this)
   }
 
   get connection(): Connection {
-    return this.#options.connection
+    return this.#incoming.connection
   }
 
   /** Sends an acquired frame. */
@@ -109,12 +109,12 @@ export class UnaryCall implements DataSink, CallListener, Late {
   }
 
   onLate(): void {
-    const { seconds } = this.#options.deadlines
+    const { seconds } = this.#incoming.deadlines
     this.refuse(new StreamRefusal('deadline-exceeded', `no whole request came within ${seconds} s`))
   }
 
   onEnd(): void {
-    if (!this.#request) this.#options.onFault()
+    if (!this.#request) this.#fault()
     this.#stop()
     this.onEnded()
     this.#call.onClosed(() => this.#method.close(this.connection.budget))
@@ -134,7 +134,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
 
   #stop(state: 'answering' | 'over' = 'over'): void {
     this.#state = state
-    this.#options.deadlines.delete(this)
+    this.#incoming.deadlines.delete(this)
     this.connection.budget.release(this.#charged)
     this.#charged = 0
   }

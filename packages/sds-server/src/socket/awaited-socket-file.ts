@@ -1,37 +1,22 @@
 /** A socket file whose path another process may have: it waits for the path, and appears there once it is free. */
 import { after } from '@livery/core/plugin'
 import { LiveOwnerError, SdsServerError } from './sds-server-error.ts'
-import { SocketFile, type SocketFileEvent, type SocketFileOptions } from './socket-file.ts'
+import { SocketFile, type SocketFileOptions } from './socket-file.ts'
 
-export type AwaitedSocketEvent =
-  | SocketFileEvent
-  /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
-  | {
-      readonly kind: 'socket-waiting'
-      readonly path: string
-      readonly error: Error
-      /** This server hands over, and the process is of root or of this user, as its successor is. */
-      readonly isHandover?: true
-    }
-  /** A socket that was waiting listens. */
-  | { readonly kind: 'socket-acquired'; readonly path: string }
-
-interface AwaitedSocketOptions extends Omit<SocketFileOptions, 'signal' | 'onEvent'> {
-  onEvent(event: AwaitedSocketEvent): void
-}
+type Awaited = Omit<SocketFileOptions, 'signal'>
 
 /** How soon a path on which another process listens is tried again. */
 const RETRY_MS = 5_000
 
 export class AwaitedSocketFile {
-  readonly #options: AwaitedSocketOptions
+  readonly #options: Awaited
   readonly #closing = new AbortController()
   #opening: Promise<SocketFile> | undefined
   #file: SocketFile | undefined
   #waiting: { readonly error: Error; readonly retry: Disposable } | undefined
   #retrying: Promise<void> | undefined
 
-  constructor(options: AwaitedSocketOptions) {
+  constructor(options: Awaited) {
     this.#options = options
   }
 
@@ -79,7 +64,7 @@ export class AwaitedSocketFile {
     await this.#file?.close()
   }
 
-  async #open(signal: AbortSignal | undefined, options: AwaitedSocketOptions): Promise<void> {
+  async #open(signal: AbortSignal | undefined, options: Awaited): Promise<void> {
     const stop = signal ? AbortSignal.any([signal, this.#closing.signal]) : this.#closing.signal
     this.#opening = SocketFile.listen({ ...options, signal: stop })
     this.#file = await this.#opening
@@ -94,7 +79,7 @@ export class AwaitedSocketFile {
   }
 
   /** Whatever keeps the path now, the next attempt may succeed. */
-  async #retry(options: AwaitedSocketOptions): Promise<void> {
+  async #retry(options: Awaited): Promise<void> {
     const { path, onEvent } = options
     const before = this.#waiting?.error.message
     try {

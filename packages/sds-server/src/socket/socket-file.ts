@@ -51,6 +51,16 @@ export type SocketFileEvent =
   | { readonly kind: 'socket-unreachable'; readonly path: string; readonly reason: string }
   /** The file vanished and could not be made again; that is tried every 5 s. */
   | { readonly kind: 'socket-lost'; readonly path: string; readonly error: unknown }
+  /** Another process listens on the path, which is tried again every 5 s. Reported again only if the reason changes. */
+  | {
+      readonly kind: 'socket-waiting'
+      readonly path: string
+      readonly error: Error
+      /** This server hands over, and the process is of root or of this user, as its successor is. */
+      readonly isHandover?: true
+    }
+  /** A socket that was waiting listens. */
+  | { readonly kind: 'socket-acquired'; readonly path: string }
   /** Connections could not be accepted, most often for want of file descriptors. At most one in 10 s. */
   | { readonly kind: 'accept-failed'; readonly path: string; readonly error: unknown }
 

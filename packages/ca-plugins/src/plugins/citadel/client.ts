@@ -41,7 +41,7 @@ export class CitadelClient implements CAClient {
   readonly #target: CitadelTarget
   readonly #context: CAContext
   readonly #responses = new ResponseReader()
-  readonly #chains = new ChainReader({ rootsLast: true })
+  readonly #chains = new ChainReader(true)
   readonly #connection: CurrentConnection<GrpcConnection>
   readonly #closing: Closable
 

@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '@livery/test-support'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { CertificateAuthority, type CertificateAuthorityOptions } from './certificate-authority.ts'
+import type { CertificateAuthorityOptions } from './authority-state.ts'
+import { CertificateAuthority } from './certificate-authority.ts'
 
 function open(directory: string, options: Partial<CertificateAuthorityOptions> = {}) {
   const clock = { now: () => Date.now(), at: () => assert.fail('this CA sets no timer') }

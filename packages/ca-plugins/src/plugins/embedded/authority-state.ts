@@ -26,19 +26,32 @@ export function rootId(root: Issuer): string {
   return createHash('sha256').update(new Uint8Array(root.certificate.rawData)).digest('hex')
 }
 
-interface AnchorOptions {
+export interface CertificateAuthorityOptions {
   readonly clock: Clock
+  /** The one trust domain that it issues for. */
   readonly trustDomain: string
-  readonly keyType: KeyType
-  /** Whether it signs through an intermediate. */
-  readonly intermediate: boolean
-  /** Whether there is another one above it. */
-  readonly upperIntermediate: boolean
-  readonly rootTtlSeconds: number
-  readonly backdateSeconds: number
+  /** Of the roots and intermediates made from now on; default `ecdsa-p256`. */
+  readonly keyType?: KeyType
+  /** Whether roots made from now on sign through an intermediate; default `false`. */
+  readonly intermediate?: boolean
+  /** With `intermediate` and without `directory`: whether a second one is above it, as in long chains; default `false`. */
+  readonly upperIntermediate?: boolean
+  /** Where it is kept, so that a restart has the same root; default: in memory only. */
+  readonly directory?: string
+  /** Called with what was changed in `directory` so that nobody else can look into it. */
+  readonly warn?: (message: string) => void
+  /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
+  readonly maxTtlSeconds?: number
+  /** How far notBefore is in the past, for clients whose clock is behind; default 120, as istiod. */
+  readonly backdateSeconds?: number
+  /** Of roots made from now on; default 315,360,000 (10 years). */
+  readonly rootTtlSeconds?: number
 }
 
-export async function firstState(options: AnchorOptions): Promise<AuthorityState> {
+/** The options with every default filled in. */
+export type AuthorityPolicy = Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>
+
+export async function firstState(options: AuthorityPolicy): Promise<AuthorityState> {
   const anchor = await createAnchor(options)
   return { trustDomain: options.trustDomain, anchors: [anchor], signing: anchor }
 }
@@ -46,7 +59,7 @@ export async function firstState(options: AnchorOptions): Promise<AuthorityState
 /** No clock that was ever set says an earlier time. */
 export const EARLIEST = Date.UTC(2025, 0, 1)
 
-export async function createAnchor(options: AnchorOptions): Promise<Anchor> {
+export async function createAnchor(options: AuthorityPolicy): Promise<Anchor> {
   const now = options.clock.now()
   // A root of that time would have ended when the clock is set.
   if (now < EARLIEST)

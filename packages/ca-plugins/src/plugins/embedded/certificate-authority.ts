@@ -3,9 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import {
   type CAChange,
   CAError,
-  type Clock,
   isSpiffeId,
-  type KeyType,
   type SpiffeId,
   trustDomainOf,
   trustDomainProblem,
@@ -13,7 +11,9 @@ import {
 import { caError } from '../../answers/ca-error.ts'
 import { AuthorityDirectory } from './authority-directory.ts'
 import {
+  type AuthorityPolicy,
   type AuthorityState,
+  type CertificateAuthorityOptions,
   createAnchor,
   EARLIEST,
   findAnchor,
@@ -33,28 +33,6 @@ import {
 } from './certificate-profiles.ts'
 import { verifiedRequest } from './certificate-request.ts'
 import type { ServerNames } from './server-names.ts'
-
-export interface CertificateAuthorityOptions {
-  readonly clock: Clock
-  /** The one trust domain that it issues for. */
-  readonly trustDomain: string
-  /** Of the roots and intermediates made from now on; default `ecdsa-p256`. */
-  readonly keyType?: KeyType
-  /** Whether roots made from now on sign through an intermediate; default `false`. */
-  readonly intermediate?: boolean
-  /** With `intermediate` and without `directory`: whether a second one is above it, as in long chains; default `false`. */
-  readonly upperIntermediate?: boolean
-  /** Where it is kept, so that a restart has the same root; default: in memory only. */
-  readonly directory?: string
-  /** Called with what was changed in `directory` so that nobody else can look into it. */
-  readonly warn?: (message: string) => void
-  /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
-  readonly maxTtlSeconds?: number
-  /** How far notBefore is in the past, for clients whose clock is behind; default 120, as istiod. */
-  readonly backdateSeconds?: number
-  /** Of roots made from now on; default 315,360,000 (10 years). */
-  readonly rootTtlSeconds?: number
-}
 
 export interface SigningRequest {
   /** The caller, as it was authenticated: the certificate's one URI. Those in the CSR are ignored. */
@@ -105,14 +83,14 @@ const DAY = 86_400
 export class CertificateAuthority {
   /** Whether it was made by `open`, and so has a root that nobody knows yet. */
   readonly isNew: boolean
-  readonly #options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>
+  readonly #options: AuthorityPolicy
   readonly #directory: AuthorityDirectory | undefined
   readonly #listeners = new Set<(change: CAChange) => void>()
   #state: AuthorityState
   #lastChange: Promise<unknown> = Promise.resolve()
 
   private constructor(
-    options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>,
+    options: AuthorityPolicy,
     directory: AuthorityDirectory | undefined,
     state: AuthorityState,
     isNew = true,
@@ -310,7 +288,7 @@ export class CertificateAuthority {
   }
 }
 
-function checkOptions(options: Required<Omit<CertificateAuthorityOptions, 'directory' | 'warn'>>): void {
+function checkOptions(options: AuthorityPolicy): void {
   const problem = trustDomainProblem(options.trustDomain)
   if (problem) throw new TypeError(`Cannot open the CA: trustDomain ${JSON.stringify(options.trustDomain)} ${problem}`)
   for (const name of ['maxTtlSeconds', 'rootTtlSeconds'] as const)

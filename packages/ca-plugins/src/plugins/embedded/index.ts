@@ -1,8 +1,8 @@
 /** The public names of `@livery/ca-plugins/embedded`. */
 
+export type { CertificateAuthorityOptions } from './authority-state.ts'
 export type {
   AuthorityRoot,
-  CertificateAuthorityOptions,
   IssuedServerCertificate,
   SignedCertificate,
   SigningRequest,

@@ -6,38 +6,16 @@ import {
   type CAErrorCode,
   type CAMember,
   type CertificateRequest,
-  type Clock,
   type IssuedCertificate,
   untilAborted,
   withDeadline,
 } from '@livery/core/plugin'
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
-import { type BreakerChange, CircuitBreaker } from './circuit-breaker.ts'
+import { CircuitBreaker } from './circuit-breaker.ts'
+import type { FailoverOptions } from './config.ts'
 import { FailoverRoots } from './failover-roots.ts'
 import { memberTicket } from './member-ticket.ts'
-
-interface FailoverOptions {
-  /** In the order of preference. */
-  readonly members: readonly CAMember[]
-  readonly clock: Clock
-  /** How long one CA may take, milliseconds; one that waits for an approval has the time of the request. */
-  readonly timeoutMs: number
-  /** Failures in a row after which a CA is left alone. */
-  readonly failures: number
-  /** How long at first, and at most, milliseconds. */
-  readonly openMs: number
-  readonly maxOpenMs: number
-  /** How long a renewal waits for the first CA, milliseconds, and at the longest until half is left of what was left. Default: until then. */
-  readonly afterMs?: number
-  /** A PEM file with roots that are always served. */
-  readonly rootsFile?: string
-  /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
-  readonly rootsPollMs?: number
-  readonly onBreaker: (member: CAMember, change: BreakerChange) => void
-  /** Called when another than the first CA has issued. */
-  readonly onTakenOver: (member: CAMember) => void
-}
 
 /**
  * The errors after which the next CA is asked. The first in this order is reported for the whole list: a CA without room
@@ -63,19 +41,13 @@ export class FailoverClient implements CAClient {
   readonly #closing = new Closable('the CAs of the list')
 
   constructor(options: FailoverOptions) {
-    const { members, rootsFile: file, rootsPollMs: pollMs, clock, timeoutMs } = options
+    const { members, clock } = options
     this.#options = options
     this.#guarded = members.map(member => ({
       member,
-      breaker: new CircuitBreaker({ ...options, onChange: change => options.onBreaker(member, change) }),
+      breaker: new CircuitBreaker(clock, options, change => options.onBreaker(member, change)),
     }))
-    this.#roots = new FailoverRoots({
-      members,
-      clock,
-      timeoutMs,
-      ...(file !== undefined && { file }),
-      ...(pollMs !== undefined && { pollMs }),
-    })
+    this.#roots = new FailoverRoots(options)
   }
 
   async issue(request: CertificateRequest): Promise<IssuedCertificate> {

@@ -1,5 +1,5 @@
-/** What an operator sets for the `failover` plugin. */
-import type { ConfigOf, PluginOptions } from '@livery/core/plugin'
+/** What an operator sets for the `failover` plugin, and what its parts are made of. */
+import type { CAMember, Clock, ConfigOf, PluginOptions } from '@livery/core/plugin'
 
 export const failoverOptions = {
   after: {
@@ -12,3 +12,31 @@ export const failoverOptions = {
 } as const satisfies PluginOptions
 
 export type FailoverConfig = ConfigOf<typeof failoverOptions>
+
+/** A change of a breaker; `forMs`: how long calls are kept away; `reason`: what the last one ended with. */
+export type BreakerChange =
+  | { readonly kind: 'open'; readonly forMs: number; readonly reason: string }
+  | { readonly kind: 'half-open' }
+  | { readonly kind: 'closed' }
+
+export interface FailoverOptions {
+  /** In the order of preference. */
+  readonly members: readonly CAMember[]
+  readonly clock: Clock
+  /** How long one CA may take, milliseconds; one that waits for an approval has the time of the request. */
+  readonly timeoutMs: number
+  /** Failures in a row after which a CA is left alone. */
+  readonly failures: number
+  /** How long at first, and at most, milliseconds. */
+  readonly openMs: number
+  readonly maxOpenMs: number
+  /** How long a renewal waits for the first CA, milliseconds, and at the longest until half is left of what was left. Default: until then. */
+  readonly afterMs?: number
+  /** A PEM file with roots that are always served. */
+  readonly rootsFile?: string
+  /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
+  readonly rootsPollMs?: number
+  readonly onBreaker: (member: CAMember, change: BreakerChange) => void
+  /** Called when another than the first CA has issued. */
+  readonly onTakenOver: (member: CAMember) => void
+}

@@ -5,7 +5,6 @@ import {
   CAError,
   type CAMember,
   ChangingFile,
-  type Clock,
   MAX_ROOT_LENGTH,
   MAX_ROOTS,
   splitCertificates,
@@ -13,17 +12,9 @@ import {
 } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
+import type { FailoverOptions } from './config.ts'
 
-interface FailoverRootsOptions {
-  readonly members: readonly CAMember[]
-  readonly clock: Clock
-  /** A PEM file with roots that are always among them. */
-  readonly file?: string
-  /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
-  readonly pollMs?: number
-  /** How long one CA may take to list its roots, milliseconds. */
-  readonly timeoutMs: number
-}
+type Parts = Pick<FailoverOptions, 'members' | 'clock' | 'rootsFile' | 'rootsPollMs' | 'timeoutMs'>
 
 /** When a CA that did not answer is asked again. */
 const MISSED_MS = 30_000
@@ -31,7 +22,7 @@ const POLL_MS = 5 * 60_000
 const MAX_FILE_BYTES = 1_048_576
 
 export class FailoverRoots implements Disposable {
-  readonly #options: FailoverRootsOptions
+  readonly #options: Parts
   readonly #file: ChangingFile | undefined
   /** Per CA: its last list; for a CA without a list, all roots that came with its certificates. */
   readonly #known: Map<CAMember, ReadonlySet<string>> = new Map()
@@ -39,9 +30,9 @@ export class FailoverRoots implements Disposable {
   readonly #subscriptions = new DisposableStack()
   #next: Disposable | undefined
 
-  constructor(options: FailoverRootsOptions) {
+  constructor(options: Parts) {
     this.#options = options
-    if (options.file !== undefined) this.#file = new ChangingFile(options.file, MAX_FILE_BYTES)
+    if (options.rootsFile !== undefined) this.#file = new ChangingFile(options.rootsFile, MAX_FILE_BYTES)
   }
 
   /**
@@ -120,7 +111,7 @@ export class FailoverRoots implements Disposable {
 
   /** Listeners are notified to fetch again; core does not poll a client that has `subscribe`. */
   #plan(isMissing: boolean): void {
-    const { clock, members, pollMs = POLL_MS } = this.#options
+    const { clock, members, rootsPollMs: pollMs = POLL_MS } = this.#options
     this.#next?.[Symbol.dispose]()
     const polls = this.#file || members.some(({ client }) => client.trustBundle && !client.subscribe)
     if (this.#listeners.size === 0 || !(isMissing || polls)) return

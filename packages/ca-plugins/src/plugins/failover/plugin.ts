@@ -1,9 +1,8 @@
 /** The `failover` plugin: an ordered list of CAs of one trust domain, with a circuit breaker each. */
 import { type CACapabilities, type CAContext, defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
-import type { BreakerChange } from './circuit-breaker.ts'
 import { FailoverClient } from './client.ts'
-import { type FailoverConfig, failoverOptions } from './config.ts'
+import { type BreakerChange, type FailoverConfig, failoverOptions } from './config.ts'
 
 /** In a row: then a CA is left alone. */
 const FAILURES = 3

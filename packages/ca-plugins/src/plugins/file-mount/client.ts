@@ -43,11 +43,7 @@ export class FileMountClient implements CAClient {
     this.#context = context
     this.#mount = mount
     this.#faults = new FaultLog(log)
-    this.#watched = new WatchedFiles({
-      clock,
-      pollMs: POLL_MS,
-      onError: error => log.warn(notWatched(error)),
-    })
+    this.#watched = new WatchedFiles(clock, error => log.warn(notWatched(error)), POLL_MS)
     this.#roots = new MountedRoots({
       clock,
       watched: this.#watched,

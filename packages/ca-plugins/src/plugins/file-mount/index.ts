@@ -2,4 +2,4 @@
 
 export type { FileMountConfig } from './config.ts'
 export { fileMount, fileMount as plugin } from './plugin.ts'
-export { WellKnownFiles, type WellKnownFilesOptions } from './well-known.ts'
+export { WellKnownFiles } from './well-known.ts'

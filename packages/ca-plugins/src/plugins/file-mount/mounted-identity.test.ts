@@ -34,7 +34,7 @@ test('a key whose request is given up while the files are read is wiped', async 
   using ca = await FakeCA.create({ clock })
   const identity = identityOf('web')
   writeSet(folder, await ca.bring(identity))
-  using watched = new WatchedFiles({ clock, pollMs: 30_000, onError: error => assert.fail(String(error)) })
+  using watched = new WatchedFiles(clock, error => assert.fail(String(error)), 30_000)
   const shared = { clock, watched, reads: new Semaphore(1), faults: new FaultLog(log), warn: log.warn, onChange() {} }
   using roots = new SlowRoots({ ...shared, areChains: false })
   const files = { chain: join(folder, 'cert-chain.pem'), key: join(folder, 'key.pem') }

@@ -84,7 +84,7 @@ export class MountedIdentity implements Disposable {
   async read(signal: AbortSignal): Promise<MountedSet> {
     const { clock } = this.#parts
     this.#neededUntil = Math.max(this.#neededUntil, clock.now() + UNUSED_MS)
-    return await untilWhole(() => this.#give(signal), { clock, waitMs: WAIT_MS, signal })
+    return await untilWhole(() => this.#give(signal), clock, WAIT_MS, signal)
   }
 
   [Symbol.dispose](): void {

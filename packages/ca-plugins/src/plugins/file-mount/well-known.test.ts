@@ -41,7 +41,7 @@ async function start(t: TestContext) {
   mkdirSync(folder)
   const mounted = await FakeCA.create({ clock })
   const ca = await TestCA.create(clock)
-  const files = new WellKnownFiles({ ca, folders: [folder], context: pluginContext({ clock }) })
+  const files = new WellKnownFiles(ca, [folder], pluginContext({ clock }))
   t.after(() => files[Symbol.asyncDispose]())
   return { clock, folder, mounted, ca, files }
 }

@@ -20,13 +20,7 @@ import { type Mount, mountOf } from './config.ts'
 
 const LAYOUTS = ['istio', 'gke'] as const
 
-export interface WellKnownFilesOptions {
-  /** Asked for every identity that has no pair in the folders. Its creator closes it. */
-  readonly ca: CAClient
-  /** Absolute. The first that has a pair for an identity counts. */
-  readonly folders: readonly string[]
-  readonly context: Pick<CAContext, 'clock' | 'log' | 'metrics' | 'trustDomain' | 'vault'>
-}
+type Context = Pick<CAContext, 'clock' | 'log' | 'metrics' | 'trustDomain' | 'vault'>
 
 /** A client of the CA, and of the files before it. Roots beside a pair count for its identity alone. */
 export class WellKnownFiles implements CAClient {
@@ -38,11 +32,15 @@ export class WellKnownFiles implements CAClient {
   readonly #watched: WatchedFiles
   readonly #listeners = new Set<(change: CAChange) => void>()
 
-  constructor({ ca, folders, context }: WellKnownFilesOptions) {
+  /**
+   * `ca` is asked for every identity that has no pair in the folders; its creator closes it. `folders` are absolute; the first
+   * that has a pair for an identity counts.
+   */
+  constructor(ca: CAClient, folders: readonly string[], context: Context) {
     this.#ca = ca
     this.#clock = context.clock
     // Its own clients report the same of the files that they watch.
-    this.#watched = new WatchedFiles({ clock: context.clock, pollMs: POLL_MS, onError: () => {} })
+    this.#watched = new WatchedFiles(context.clock, () => {}, POLL_MS)
     this.#sets = folders.flatMap(folder =>
       LAYOUTS.map(layout => {
         const mount = mountOf({ layout, folder, rootsFor: 'identity' })
@@ -97,18 +95,18 @@ export class WellKnownFiles implements CAClient {
 class WellKnownSet implements AsyncDisposable {
   readonly chain: string
   readonly #mount: Mount
-  readonly #context: WellKnownFilesOptions['context']
-  readonly #onChange: (change: CAChange) => void
+  readonly #context: Context
+  readonly #notify: (change: CAChange) => void
   /** Once an identity has its pair here. */
   #client: FileMountClient | undefined
   #seen: { readonly stamp: string; readonly leaf: X509Certificate | undefined } | undefined
   /** The fingerprint of the leaf that was reported last. */
   #announced: string | undefined
 
-  constructor(mount: Mount, context: WellKnownFilesOptions['context'], onChange: (change: CAChange) => void) {
+  constructor(mount: Mount, context: Context, notify: (change: CAChange) => void) {
     this.#mount = mount
     this.#context = context
-    this.#onChange = onChange
+    this.#notify = notify
     this.chain = mount.chain.text
   }
 
@@ -121,7 +119,7 @@ class WellKnownSet implements AsyncDisposable {
   issue(request: CertificateRequest): Promise<IssuedCertificate> {
     if (!this.#client) {
       this.#client = new FileMountClient({ ...this.#context }, this.#mount)
-      this.#client.subscribe(this.#onChange)
+      this.#client.subscribe(this.#notify)
       this.#context.log.info(`${request.identity} has its certificate from ${this.chain}: no CA is asked for it`)
     }
     return this.#client.issue(request)
@@ -134,7 +132,7 @@ class WellKnownSet implements AsyncDisposable {
     this.#announced = leaf?.fingerprint256
     const identity = leaf && identityOf(leaf)
     // From its first request on the client watches the files.
-    if (identity && !this.#client) this.#onChange({ kind: 'certificates', identities: [identity] })
+    if (identity && !this.#client) this.#notify({ kind: 'certificates', identities: [identity] })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -32,14 +32,9 @@ export async function createKubernetesCsr(
   const { kubeconfig, context: contextName } = config
   const login =
     kubeconfig === undefined
-      ? new PodLogin({ root: podRoot, remedy: 'Set kubeconfig to a file' })
-      : new KubeconfigLogin({
-          library: await loadKubernetesLibrary(loadLibrary),
-          log,
-          kubeconfig,
-          ...(contextName !== undefined && { context: contextName }),
-        })
-  const connection = new ApiConnection({ login, clock, credentials })
+      ? new PodLogin('Set kubeconfig to a file', podRoot)
+      : new KubeconfigLogin(await loadKubernetesLibrary(loadLibrary), kubeconfig, log, contextName)
+  const connection = new ApiConnection(login, clock, credentials)
   const api = new SigningRequestApi(connection)
   return new KubernetesCsrClient({ config, clock, random, log, connection, api, roots: rootsOf(context, config, api) })
 }

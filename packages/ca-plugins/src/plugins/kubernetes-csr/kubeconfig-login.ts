@@ -10,14 +10,6 @@ import { userinfoProblem } from '../../transport/host-port.ts'
 import type { KubernetesLibrary } from './client-library.ts'
 import { KubeconfigSession } from './kubeconfig-session.ts'
 
-interface KubeconfigLoginOptions {
-  readonly library: KubernetesLibrary
-  /** Its path. */
-  readonly kubeconfig: string
-  readonly context?: string
-  readonly log: Pick<PluginLog, 'warn'>
-}
-
 const FILES = ['caFile', 'certFile', 'keyFile'] as const
 type Contents = Readonly<Record<(typeof FILES)[number], Buffer | undefined>>
 
@@ -30,15 +22,22 @@ interface Parsed {
 const MAX_BYTES = 1_048_576
 
 export class KubeconfigLogin implements LoginSource {
-  readonly #options: KubeconfigLoginOptions
+  readonly #library: KubernetesLibrary
+  readonly #path: string
+  readonly #log: Pick<PluginLog, 'warn'>
+  readonly #context: string | undefined
   readonly #kubeconfig: ChangingFile
   readonly #files = new Map<string, ChangingFile>()
   #parsed: Parsed | undefined
   #login: { readonly parsed: Parsed; readonly contents: Contents; readonly login: Login } | undefined
 
-  constructor(options: KubeconfigLoginOptions) {
-    this.#options = options
-    this.#kubeconfig = new ChangingFile(options.kubeconfig, MAX_BYTES)
+  /** `kubeconfig`: its path. */
+  constructor(library: KubernetesLibrary, kubeconfig: string, log: Pick<PluginLog, 'warn'>, context?: string) {
+    this.#library = library
+    this.#path = kubeconfig
+    this.#log = log
+    this.#context = context
+    this.#kubeconfig = new ChangingFile(kubeconfig, MAX_BYTES)
   }
 
   async read(): Promise<Login> {
@@ -51,7 +50,7 @@ export class KubeconfigLogin implements LoginSource {
     }
     const last = this.#login
     if (last?.parsed === parsed && FILES.every(name => last.contents[name] === contents[name])) return last.login
-    const login = loginOf(this.#options.library, cluster, user, contents)
+    const login = loginOf(this.#library, cluster, user, contents)
     this.#login = { parsed, contents, login }
     return login
   }
@@ -60,15 +59,16 @@ export class KubeconfigLogin implements LoginSource {
     if (this.#parsed?.text === text) return this.#parsed
     const [cluster, user] = this.#chosen(this.#load(text))
     if (cluster.skipTLSVerify)
-      this.#options.log.warn(
-        `${cluster.server} is not verified (insecure-skip-tls-verify in the kubeconfig ${this.#options.kubeconfig}): tokens go to any server there. Name its certificate-authority instead.`,
+      this.#log.warn(
+        `${cluster.server} is not verified (insecure-skip-tls-verify in the kubeconfig ${this.#path}): tokens go to any server there. Name its certificate-authority instead.`,
       )
     this.#parsed = { text, cluster, user }
     return this.#parsed
   }
 
   #load(text: Buffer): KubeConfig {
-    const { library, kubeconfig } = this.#options
+    const library = this.#library
+    const kubeconfig = this.#path
     const config = new library.KubeConfig()
     try {
       config.loadFromString(text.toString())
@@ -80,7 +80,7 @@ export class KubeconfigLogin implements LoginSource {
   }
 
   #chosen(config: KubeConfig): readonly [Cluster, User] {
-    const { context = config.getCurrentContext() } = this.#options
+    const context = this.#context ?? config.getCurrentContext()
     if (!context) throw this.#unusable('it has no current context. Set context')
     const known = (config.getContexts() ?? []).map(({ name }) => name).join(', ')
     if (!config.getContextObject(context)) throw this.#unusable(`it has no context ${context}, only ${known || 'none'}`)
@@ -109,7 +109,7 @@ export class KubeconfigLogin implements LoginSource {
   }
 
   #unusable(reason: string): CAError {
-    const action = `use the kubeconfig ${this.#options.kubeconfig}`
+    const action = `use the kubeconfig ${this.#path}`
     return caError('unavailable', { action, reason, remedy: 'Correct it; it is read again', local: true })
   }
 }
@@ -138,7 +138,7 @@ function loginOf(
   const login: Login = {
     server: cluster.server,
     ...(isTokenFile && { tokenFile }),
-    open: () => new KubeconfigSession({ login, asUser: configAs(ownUser), asNobody: configAs({ name: 'bearer' }) }),
+    open: () => new KubeconfigSession(login, configAs(ownUser), configAs({ name: 'bearer' })),
   }
   return login
 }

@@ -9,20 +9,14 @@ import { scrub } from '../../answers/scrub.ts'
 import { type ApiSession, type AuthorizedPool, type Login, UNLIMITED } from '../../kubernetes-api/api-login.ts'
 import { AGENT_OPTIONS, HttpPool, plainAgent } from '../../transport/http-pool.ts'
 
-interface KubeconfigSessionOptions {
-  readonly login: Login
-  /** A new configuration of the client library, as the user of the login and as nobody. */
-  readonly asUser: () => KubeConfig
-  readonly asNobody: () => KubeConfig
-}
-
 export class KubeconfigSession implements ApiSession {
   readonly login: Login
   readonly #user: PooledUser
   /** Without a client certificate, which the API server would go by before it looks at a token. */
   readonly #bearer: PooledUser
 
-  constructor({ login, asUser, asNobody }: KubeconfigSessionOptions) {
+  /** `asUser`, `asNobody`: a new configuration of the client library, as the user of the login and as nobody. */
+  constructor(login: Login, asUser: () => KubeConfig, asNobody: () => KubeConfig) {
     this.login = login
     this.#user = new PooledUser(asUser)
     this.#bearer = new PooledUser(asNobody)

@@ -6,5 +6,5 @@ import { KubeconfigLogin } from './kubeconfig-login.ts'
 
 /** `kubeconfig` is its path. Rejects with an `Error` that names the client library if that is not installed. */
 export async function openKubeconfig(kubeconfig: string, log: Pick<PluginLog, 'warn'>): Promise<LoginSource> {
-  return new KubeconfigLogin({ library: await loadKubernetesLibrary(), kubeconfig, log })
+  return new KubeconfigLogin(await loadKubernetesLibrary(), kubeconfig, log)
 }

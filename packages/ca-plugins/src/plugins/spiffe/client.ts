@@ -27,15 +27,6 @@ import {
   wipe,
 } from './workload-update.ts'
 
-interface SpiffeClientOptions {
-  readonly context: CAContext
-  /** `unix:///path` or `tcp://ip:port`. */
-  readonly address: string
-  readonly timeoutMs: number
-  /** In [0, 1). Default: `Math.random`. */
-  readonly random?: () => number
-}
-
 /** Named in a message; an upstream may have thousands. */
 const MAX_NAMES = 10
 
@@ -67,7 +58,8 @@ export class SpiffeClient implements CAClient {
   #news = Promise.withResolvers<void>()
   #lastFault = ''
 
-  constructor({ context, address, timeoutMs, random = Math.random }: SpiffeClientOptions) {
+  /** `address`: `unix:///path` or `tcp://ip:port`. `random` gives a number in [0, 1). */
+  constructor(context: CAContext, address: string, timeoutMs: number, random = Math.random) {
     const { clock } = context
     this.#context = context
     this.#address = address

@@ -22,6 +22,6 @@ export const spiffe = defineCAPlugin({
   create(context, { address }) {
     if (leavesMachine(address))
       context.log.warn(`address ${address} is on another machine: keys cross the network in the clear. Use a socket.`)
-    return new SpiffeClient({ context, address, timeoutMs: CALL_TIMEOUT_MS })
+    return new SpiffeClient(context, address, CALL_TIMEOUT_MS)
   },
 })

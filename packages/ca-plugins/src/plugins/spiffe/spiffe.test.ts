@@ -25,7 +25,7 @@ async function bench(t: TestContext, behaviour?: WorkloadBehaviour, draws: numbe
   if (behaviour) server.behaviour = behaviour
   const context = pluginContext({ clock })
   const random = () => draws.shift() ?? 0.5
-  const client: CAClient = new SpiffeClient({ context, address: server.address, timeoutMs: 10_000, random })
+  const client: CAClient = new SpiffeClient(context, server.address, 10_000, random)
   t.after(() => client[Symbol.asyncDispose]())
   const give = async (identities: readonly SpiffeId[] = [WEB, API]): Promise<void> =>
     server.give(await svidsOf(ca, identities), { [DOMAIN]: ca.trustBundle() })

@@ -45,7 +45,7 @@ export class StepCaClient implements CAClient {
     this.#tokens = tokenSource(proof, address, clock)
     const timeoutMs = CALL_TIMEOUT_MS
     const connection = { address, tls: context.tls, clock, timeoutMs }
-    const tls = fingerprint === undefined ? context.tls : pinnedRoot({ ...connection, fingerprint, signal })
+    const tls = fingerprint === undefined ? context.tls : pinnedRoot(connection, fingerprint, signal)
     this.#http = new HttpsJson({ ...connection, tls })
   }
 

@@ -1,27 +1,22 @@
 /** The root of a step-ca, known by its hash only, as `step ca bootstrap` fetches it. */
 import { createHash } from 'node:crypto'
-import { type CAContext, type Clock, derToPem, pemToDer, type TlsMaterial } from '@livery/core/plugin'
+import { type CAContext, derToPem, pemToDer, type TlsMaterial } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
-import { HttpsJson } from '../../transport/https-json.ts'
+import { HttpsJson, type HttpsJsonOptions } from '../../transport/https-json.ts'
 
-interface PinnedRootOptions {
-  readonly address: string
-  /** All but the roots. */
-  readonly tls: CAContext['tls']
-  /** The SHA-256 of the root's DER, in hexadecimal digits. */
-  readonly fingerprint: string
-  readonly clock: Clock
-  readonly timeoutMs: number
-  /** Ends the fetching. */
-  readonly signal: AbortSignal
-}
-
-/** `tls()` of a context: fetches the root when first asked, checks it, and keeps it. */
-export function pinnedRoot(options: PinnedRootOptions): NonNullable<CAContext['tls']> {
-  const fingerprint = options.fingerprint.replaceAll(':', '').toLowerCase()
+/**
+ * `tls()` of a context: fetches the root when first asked, checks it, and keeps it. `hash`: the SHA-256 of the root's DER, in
+ * hexadecimal digits. `signal` ends the fetching.
+ */
+export function pinnedRoot(
+  connection: HttpsJsonOptions,
+  hash: string,
+  signal: AbortSignal,
+): NonNullable<CAContext['tls']> {
+  const fingerprint = hash.replaceAll(':', '').toLowerCase()
   let fetched: Promise<TlsMaterial> | undefined
   return () => {
-    fetched ??= fetchRoot({ ...options, fingerprint }).catch((error: unknown) => {
+    fetched ??= fetchRoot(connection, fingerprint, signal).catch((error: unknown) => {
       fetched = undefined
       throw error
     })
@@ -29,8 +24,7 @@ export function pinnedRoot(options: PinnedRootOptions): NonNullable<CAContext['t
   }
 }
 
-async function fetchRoot(options: PinnedRootOptions): Promise<TlsMaterial> {
-  const { fingerprint, signal, ...connection } = options
+async function fetchRoot(connection: HttpsJsonOptions, fingerprint: string, signal: AbortSignal): Promise<TlsMaterial> {
   const { address } = connection
   // The server is not verified: only the one certificate with that hash is accepted.
   await using client = new HttpsJson({ ...connection, unverified: true })

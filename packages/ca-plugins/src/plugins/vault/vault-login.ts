@@ -52,7 +52,7 @@ interface Lease {
 /** Of a lease that does not end on its own. */
 const ENDLESS_MS = 3_600_000
 /** Renewed at two thirds of its life. */
-const REFRESH = { refreshBeforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }
+const REFRESH = { beforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }
 
 /** One lease for each token file, or for each identity where the credentials are per identity: kept until close to its end, renewed automatically, and replaced by a new login when it cannot be renewed. */
 export class KubernetesLogin implements VaultTokens {
@@ -79,7 +79,7 @@ export class KubernetesLogin implements VaultTokens {
     this.#address = address
     this.#role = role
     this.#mount = mount
-    this.#cache = new TokenCache({ clock, log, ...REFRESH })
+    this.#cache = new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs)
     this.remedy = `Check that role "${role}" of auth/${mount} is bound to the service account, namespace and audience of ${credentials.description}, and that the server can review tokens`
   }
 
