@@ -29,7 +29,7 @@ export class CallerTokens implements PodTokenSource, Disposable {
     })
   }
 
-  refusal({ audience, pod: uid = '' }: TokenName): string | undefined {
+  refusal({ pod: uid = '' }: TokenName): string | undefined {
     const pod = this.#options.pods.get(uid)
     if (!pod) return 'is a token of a pod that is not on this node, or has ended'
     if (pod.serviceAccount === '') return 'is a token of a pod without a service account, as static pods are'
