@@ -92,8 +92,27 @@ test('a Secret is gone if the API server says so, and not if something on the wa
   await assert.rejects(read(), /Cannot get the Secret edge\/web: the answer is 404, and not that of an API server/)
   server.fault = () => undefined
   await changed()
-  assert.ok(clock.now() - failed >= 10_000)
+  assert.ok(clock.now() - failed >= 8_000)
   assert.equal(await read(), undefined)
+})
+
+test('a Secret is read again when the API server says, and a clock that is set back delays no change', async t => {
+  const { server, clock, read, changed, put } = await setUp(t)
+  put({ cert: 'c', key: 'k' })
+  server.fault = ({ verb }) => (verb === 'get' ? { status: 429, message: 'busy', retryAfter: '60' } : undefined)
+  const failed = clock.now()
+  await assert.rejects(read(), /HTTP 429/)
+  await changed()
+  assert.ok(clock.now() - failed >= 60_000, `${clock.now() - failed} ms`)
+  server.fault = () => undefined
+  await read()
+  await server.watched(1)
+  clock.jump(-3_600_000)
+  const set = clock.now()
+  const isSeen = changed()
+  put({ cert: 'c1', key: 'k1' })
+  await isSeen
+  assert.ok(clock.now() - set < 60_000, `${clock.now() - set} ms`)
 })
 
 test('a right that is missing is named, once for all Secrets, and what was lost meanwhile is seen', async t => {

@@ -1,11 +1,16 @@
 /** One Secret at the API server: its metadata are watched, its content is read when they say that it changed. */
-import { type ApiConnection, ObjectsApi, ObjectWatcher, type WatchState } from '@livery/ca-plugins/kubernetes-api'
+import {
+  type ApiConnection,
+  apiRetryMs,
+  ObjectsApi,
+  ObjectWatcher,
+  type WatchState,
+} from '@livery/ca-plugins/kubernetes-api'
 import type { KubernetesObject } from '@livery/core'
-import { CAError, type Clock, withDeadline } from '@livery/core/plugin'
+import { after, CAError, type Clock, withDeadline } from '@livery/core/plugin'
 
 /** A Secret that is written in a loop is read so often. */
 const PACE_MS = 1_000
-const RETRY_MS = 10_000
 const TIMEOUT_MS = 30_000
 
 interface FollowedSecretOptions extends KubernetesObject {
@@ -24,8 +29,10 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
   readonly #ending = new AbortController()
   /** The version that was read last; `undefined` if there was no such Secret, `null` if nothing was read. */
   #version: string | undefined | null = null
-  #nextCallAt = 0
-  #due: { readonly at: number; readonly timer: Disposable } | undefined
+  #failures = 0
+  /** Runs until the next call may be made; `isDue`: one is made then. */
+  #pause: Disposable | undefined
+  #isDue = false
 
   constructor(options: FollowedSecretOptions) {
     const { connection, clock, namespace, name, onState } = options
@@ -56,15 +63,17 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
   }
 
   async read(fields: readonly string[]): Promise<ReadonlyMap<string, Buffer> | undefined> {
-    const { clock } = this.#options
-    this.#nextCallAt = clock.now() + PACE_MS
+    this.#isDue = false
+    this.#wait(PACE_MS)
     try {
       const object = await this.#get()
+      this.#failures = 0
       this.#version = object && versionOf(object)
       return object && decode(object, fields)
     } catch (error) {
       this.#version = null
-      this.#callAt(clock.now() + RETRY_MS)
+      this.#isDue = true
+      this.#wait(apiRetryMs(++this.#failures, error))
       throw error
     }
   }
@@ -75,7 +84,7 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ending.abort(new Error('nobody asks for it any more'))
-    this.#due?.timer[Symbol.dispose]()
+    this.#pause?.[Symbol.dispose]()
     this.#options.onEnd()
     await this.#watcher[Symbol.asyncDispose]()
   }
@@ -97,19 +106,23 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
   }
 
   #see(version: string | undefined): void {
-    if (version !== this.#version) this.#callAt(this.#nextCallAt)
+    if (version === this.#version) return
+    this.#isDue = true
+    if (!this.#pause) this.#wait(0)
   }
 
-  #callAt(time: number): void {
-    if (this.#ending.signal.aborted || (this.#due && this.#due.at <= time)) return
-    this.#due?.timer[Symbol.dispose]()
+  /** By lifetimes, not dates: a clock that is set back delays no change. */
+  #wait(ms: number): void {
+    this.#pause?.[Symbol.dispose]()
+    if (this.#ending.signal.aborted) return
     const { clock, onChange } = this.#options
-    const timer = clock.at(time, () => {
-      this.#due = undefined
-      this.#nextCallAt = clock.now() + PACE_MS
+    this.#pause = after(clock, ms, () => {
+      this.#pause = undefined
+      if (!this.#isDue) return
+      this.#isDue = false
+      this.#wait(PACE_MS)
       onChange()
     })
-    this.#due = { at: time, timer }
   }
 }
 

@@ -1,5 +1,6 @@
 /** One token of one pod: asked for when it is read, renewed while somebody follows it, dropped at its end. */
-import { after, backoff, CAError, type Clock, type Credential } from '@livery/core/plugin'
+import { apiRetryMs } from '@livery/ca-plugins/kubernetes-api'
+import { after, CAError, type Clock, type Credential } from '@livery/core/plugin'
 
 /** How long a token is asked to live. The API server may give one that lives longer, which is renewed as early all the same. */
 export const LIFE_SECONDS = 3_600
@@ -9,9 +10,6 @@ const MARGIN_MS = 10_000
 const MARGIN_SHARE = 0.1
 /** A token of no life leads to no more calls than this. */
 const LEAST_BETWEEN_MS = 3_000
-const RETRY = { minMs: 10_000, maxMs: 120_000 } as const
-/** The longest that the API server can have this agent wait. */
-const MAX_WAIT_MS = 600_000
 
 /** Counts lifetimes, not dates: the clock of this machine may be set, and differs from that of the API server. */
 export class HeldToken implements Disposable {
@@ -101,8 +99,7 @@ export class HeldToken implements Disposable {
 
   #onFailure(failure: CAError): void {
     this.#failure = failure
-    const wishedMs = Math.min(failure.retryAfterMs ?? 0, MAX_WAIT_MS)
-    this.#wait(Math.max(backoff(++this.#failures, RETRY, Math.random()), wishedMs), () => {
+    this.#wait(apiRetryMs(++this.#failures, failure), () => {
       this.#failure = undefined
     })
   }

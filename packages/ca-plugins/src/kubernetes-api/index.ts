@@ -2,6 +2,7 @@
 
 export { ApiConnection, type ApiRequest, type Caller } from './api-connection.ts'
 export { AnswerTooLarge, type ApiCall } from './api-errors.ts'
+export { apiRetryMs } from './api-retry.ts'
 export { ObjectWatcher, type WatchState } from './object-watcher.ts'
 export { ObjectsApi } from './objects-api.ts'
 export { PodLogin } from './pod-login.ts'
