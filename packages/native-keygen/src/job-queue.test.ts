@@ -64,7 +64,7 @@ test('a request that the addon refuses takes none of its turn along, and keeps n
     import { lookup } from ${JSON.stringify(new URL('./addon.ts', import.meta.url).href)}
     import { jobQueueOf } from ${JSON.stringify(new URL('./job-queue.ts', import.meta.url).href)}
     const queue = jobQueueOf(lookup.addon)
-    const askAddon = identity => queue.generate({ type: 'ecdsa-p256', identity, dnsNames: [], format: 'pkcs8' }, {})
+    const askAddon = identity => queue.generate({ type: 'ecdsa-p256', identity, dnsNames: [], format: 'pkcs8' }, 'library')
     const asked = ['${WEB}', 'spiffe://cluster.local/not printable', '${WEB}'].map(askAddon)
     for (const { value, reason } of await Promise.allSettled(asked)) console.log(value ? 'made' : reason.code)
     process.once('beforeExit', () => console.log('over'))
@@ -87,11 +87,10 @@ test('a batch fails with its first problem, and what is left of it is cancelled'
     }
   }
   const queue = new JobQueue({ ...addon, JobQueue: Spied })
-  const options = { signal: undefined, rsaKeys: 'library' } as const
   const identities: SpiffeId[] = Array(200).fill(WEB)
   identities[100] = 'spiffe://cluster.local/not printable'
   const requests = identities.map(identity => ({ ...RSA, identity, dnsNames: [], format: 'pkcs8' }) as const)
-  await assert.rejects(queue.generateBatch(requests, options), { code: 'InvalidArg' })
+  await assert.rejects(queue.generateBatch(requests, 'library'), { code: 'InvalidArg' })
   assert.deepEqual(calls, ['make 1', 'make 2', 'cancel 1'])
 })
 

@@ -7,11 +7,6 @@ import type { RsaKeys } from './defaults.ts'
 import type { ChainFacts, ChainQuestion, UnreadableChain } from './gen/binding.ts'
 import { wipe, wipeAll } from './wipe.ts'
 
-interface Options {
-  readonly signal: AbortSignal | undefined
-  readonly rsaKeys: RsaKeys
-}
-
 /** A request that travels with others, whose fate is their own. */
 interface Gathered {
   readonly request: Required<KeyRequest>
@@ -36,15 +31,15 @@ export class JobQueue {
     process.once('exit', () => this.#native.close())
   }
 
-  async generate(request: Required<KeyRequest>, options: Options): Promise<GeneratedKey> {
-    if (!request.type.startsWith('rsa')) return this.#generateWithOthers(request, options)
-    const [key] = await this.generateBatch([request], options)
+  async generate(request: Required<KeyRequest>, rsaKeys: RsaKeys, signal?: AbortSignal): Promise<GeneratedKey> {
+    if (!request.type.startsWith('rsa')) return this.#generateWithOthers(request, signal)
+    const [key] = await this.generateBatch([request], rsaKeys, signal)
     if (!key) throw new Error('Cannot generate a key: the addon made none')
     return key
   }
 
   /** Waking a thread costs as much as an ECDSA key, which is made sooner than anybody would stop it. */
-  #generateWithOthers(request: Required<KeyRequest>, { signal }: Options): Promise<GeneratedKey> {
+  #generateWithOthers(request: Required<KeyRequest>, signal?: AbortSignal): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
     if (this.#gathered.length === 0) setImmediate(() => this.#makeGathered())
     this.#gathered.push({ request, resolve, reject })
@@ -71,7 +66,8 @@ export class JobQueue {
 
   generateBatch(
     requests: readonly Required<KeyRequest>[],
-    { signal, rsaKeys }: Options,
+    rsaKeys: RsaKeys,
+    signal?: AbortSignal,
   ): Promise<readonly GeneratedKey[]> {
     const stop = new AbortController()
     const keys = this.#makeAll(requests, rsaKeys, stop)

@@ -28,7 +28,7 @@ export class NativeKeyGenerator implements KeyGenerator {
   async generate(request: KeyRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<GeneratedKey> {
     const checked = checkKeyRequest(request)
     signal?.throwIfAborted()
-    return this.#queue.generate(checked, { signal, rsaKeys: this.#rsaKeys })
+    return this.#queue.generate(checked, this.#rsaKeys, signal)
   }
 
   async generateBatch(
@@ -38,6 +38,6 @@ export class NativeKeyGenerator implements KeyGenerator {
     const checked = await checkKeyRequests(requests)
     signal?.throwIfAborted()
     if (checked.length === 0) return []
-    return this.#queue.generateBatch(checked, { signal, rsaKeys: this.#rsaKeys })
+    return this.#queue.generateBatch(checked, this.#rsaKeys, signal)
   }
 }
