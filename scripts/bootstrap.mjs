@@ -2,7 +2,7 @@
 // only the steps that are due; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first
 // the page and the addon are built in the background, for the process that started this one.
 import { spawn, spawnSync } from 'node:child_process'
-import { rmSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNeededNode, NEEDED_NODE } from '../packages/agent/bin/needed-node.js'
 import { buildPage, isPageCurrent } from '../packages/page/build.mjs'
@@ -27,10 +27,20 @@ const NPM_OPTIONS = [
   '--no-fund',
 ]
 
+checkFolder()
 await installDependencies()
 await providePage()
 await provideAddon()
 if (process.argv.includes('--envoy')) envoyBinary()
+
+/** Else npm, the page and the agent each fail in their own words. */
+function checkFolder() {
+  try {
+    accessSync(root, constants.W_OK)
+  } catch {
+    fail(`this user cannot write to ${root}: run this as the owner of the folder, or in a clone of your own`)
+  }
+}
 
 async function installDependencies() {
   const stamp = join(root, 'node_modules', '.livery-stamp')

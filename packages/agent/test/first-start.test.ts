@@ -1,7 +1,7 @@
 /** The first `npm start` of a clone: it serves before the addon is built, and ends the build when it ends. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { freePort } from '@livery/test-support'
@@ -12,6 +12,7 @@ import { noCopy, WorkingCopy } from './working-copy.ts'
 const noBuild = noCopy || (hasCargo() ? false : 'there is no cargo here, so nothing is built')
 const onDemand = process.env['LIVERY_SLOW'] ? noBuild : 'it compiles for minutes: LIVERY_SLOW=1 runs it'
 const noSlow = process.env['LIVERY_SLOW'] ? noCopy : 'it installs all dependencies: LIVERY_SLOW=1 runs it'
+const notRoot = noCopy || (process.geteuid?.() === 0 ? false : 'needs root, to be without its rights')
 /** Copies, installations and compilers, on a busy machine. */
 const TIMEOUT_MS = 900_000
 const LOG = 'addon-build.log'
@@ -130,6 +131,17 @@ test('without a registry and with an empty cache the setup gives up and names th
     setup.output,
     /livery setup: `npm ci` failed: .*Run this with access to the npm registry, or once with it/,
   )
+})
+
+test('another user than the owner of the clone is told so, before anything is tried', { skip: notRoot }, async () => {
+  using copy = new WorkingCopy({ dependencies: false })
+  const bootstrap = join(copy.path, 'scripts', 'bootstrap.mjs')
+  // Without the rights of root over files, in place of a user who perhaps cannot read this repository.
+  const words = ['--bounding-set=-all', '--inh-caps=-all', process.execPath, bootstrap]
+  chmodSync(copy.path, 0o555)
+  await using setup = copy.start('setpriv', words, shellEnvironment())
+  assert.equal(await setup.code(), 1)
+  assert.match(setup.output, /^livery setup: this user cannot write to \S+: run this as the owner/)
 })
 
 test('with a warm npm cache the setup needs no network', { skip: noSlow, timeout: TIMEOUT_MS }, async t => {
