@@ -50,6 +50,25 @@ pub fn is_der(element: &[u8]) -> bool {
     true
 }
 
+/// Whether GeneralNames (RFC 5280, section 4.2.1.6) are DER, each string in one part.
+pub fn are_der_names(names: &[u8]) -> bool {
+    let Some((mut elements, [])) = names
+        .get(1..)
+        .and_then(split_contents)
+        .filter(|_| is_der(names))
+    else {
+        return false;
+    };
+    while let [tag, rest @ ..] = elements {
+        let in_parts = matches!(tag, 0xa1 | 0xa2 | 0xa6..=0xa8);
+        let Some((_, next)) = split_contents(rest).filter(|_| !in_parts) else {
+            return false;
+        };
+        elements = next;
+    }
+    true
+}
+
 const CONSTRUCTED: u8 = 0x20;
 
 /// By the length at the start.

@@ -40,7 +40,7 @@ export interface SuiteOptions {
   readonly patienceMs?: number
   /** How long one call may take by the configuration of `create`, in milliseconds: a silent CA is left then. Default: whenever. */
   readonly timeoutMs?: number
-  /** Whether 1,000 requests at once, 5,000 one after the other, and long keys are tried; default `false`. */
+  /** Whether 1,000 requests at once, thousands one after the other, and long keys are tried; default `false`. */
   readonly slow?: boolean
 }
 

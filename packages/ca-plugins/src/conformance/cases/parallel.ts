@@ -8,7 +8,7 @@ import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
 const group = 'parallel'
 
 /** More than a plugin has connections. */
-const MANY = 200
+const MANY = 128
 const MANY_SLOW = 1_000
 
 async function manyRequests(on: Subject): Promise<readonly KitRequest[]> {

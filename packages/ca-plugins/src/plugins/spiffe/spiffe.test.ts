@@ -60,7 +60,7 @@ test('an identity has the certificate, the key and the roots that the Workload A
     assert.equal(leafOf(issued).subjectAltName, `URI:${identity}`)
     assert.ok(leafOf(issued).checkPrivateKey(createPrivateKey(Buffer.from(issued.privateKey ?? []))))
     assert.deepEqual(issued.roots, ca.trustBundle())
-    assert.equal(issued.chain.length, 2)
+    assert.equal(issued.chain.length, 3)
   }
   assert.deepEqual(await roots(), ca.trustBundle())
 })
