@@ -133,7 +133,7 @@ test('a broken pair, and an API server that does not answer, replace nothing, an
   for (const [fields, reason] of [
     [
       { cert, key: after.key },
-      /^Cannot use key of the Secret edge\/web: its key is not that of the first certificate in cert of/,
+      /^Cannot use key of the Secret edge\/web: its key does not match the first certificate in cert of/,
     ],
     [
       { cert: after.chain.join('').slice(0, -40), key: after.key },
