@@ -1,4 +1,4 @@
-//! X.509 certificates as aws-lc reads them: its X.509 code is that of BoringSSL, by which Envoy reads and verifies.
+//! X.509 certificates as aws-lc reads them: it shares its X.509 code with BoringSSL, Envoy's library.
 
 pub mod bridge;
 #[cfg(any(test, fuzzing))]
@@ -44,7 +44,7 @@ pub struct Names {
     /// `None` if one has a character that no URI has.
     pub uris: Option<Vec<String>>,
     pub dns: Vec<String>,
-    /// How many are of another kind.
+    /// The number of other names.
     pub others: u32,
 }
 
@@ -57,8 +57,8 @@ pub struct Certificate {
     not_after: f64,
 }
 
-// SAFETY: the library counts references to an X509 atomically and fills its caches under a lock of its own, so that threads
-// may share and free it, as those of a TLS server do.
+// SAFETY: the library counts references to an X509 atomically and fills its caches under an internal lock, so that threads
+// may share and free it, as a TLS server's threads do.
 unsafe impl Send for Certificate {}
 // SAFETY: as above.
 unsafe impl Sync for Certificate {}
@@ -224,7 +224,7 @@ impl Certificate {
         encoded(|start| unsafe { i2d_X509_PUBKEY(X509_get_X509_PUBKEY(self.as_ptr()), start) })
     }
 
-    /// Whether its subject alternative names are DER: aws-lc reads other lengths and strings in parts, and `is_der` sees no contents.
+    /// Whether its subject alternative names are DER: aws-lc also accepts other lengths and split strings, and `is_der` does not check contents.
     fn has_der_names(&self) -> bool {
         // SAFETY: the extension belongs to this certificate; the list is this function's own, and freed by it.
         unsafe {
@@ -298,9 +298,9 @@ impl Certificate {
         }
     }
 
-    /// By name, key identifier and key usage.
+    /// Compares name, key identifier and key usage.
     pub fn may_be_issuer_of(&self, certificate: &Self) -> bool {
-        // SAFETY: both are valid; what the library notes down in them is guarded by locks of its own.
+        // SAFETY: both are valid; the library guards its caches in them by internal locks.
         unsafe { X509_check_issued(self.as_ptr(), certificate.as_ptr()) == X509_V_OK }
     }
 
@@ -337,7 +337,7 @@ impl Certificate {
     }
 }
 
-/// What a function of the library writes into memory that it allocates.
+/// The bytes that a function of the library writes into memory that it allocates.
 fn encoded(write: impl FnOnce(*mut *mut u8) -> c_int) -> Option<Vec<u8>> {
     let mut start: *mut u8 = null_mut();
     let length = usize::try_from(write(&raw mut start)).ok();

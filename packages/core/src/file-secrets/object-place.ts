@@ -32,7 +32,7 @@ export interface FollowedObject extends Disposable {
   read(fields: readonly string[]): Promise<ReadonlyMap<string, Buffer> | undefined>
 }
 
-/** Reads the parts of a secret; keyed by their names in messages. */
+/** Loads the parts of a secret; `read` takes the label of a part. */
 export type LoadParts = (
   parts: Extract<FileSecretName, { readonly kind: 'file-pair' | 'file-roots' }>,
   read: (label: string) => Promise<Buffer>,
