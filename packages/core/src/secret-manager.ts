@@ -98,7 +98,7 @@ export class SecretManager implements AsyncDisposable {
     this.#pending = pending
     store?.failures.subscribe(({ name, failure }) => report(name, failure))
     const subscribers: Subscribers<SpiffeId> = new Map()
-    // By then configured identities are kept, and on-demand identities in use were requested.
+    // Configured identities are kept by then, and on-demand identities in use were requested.
     const clearStoreAt = store
       ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
       : Number.POSITIVE_INFINITY

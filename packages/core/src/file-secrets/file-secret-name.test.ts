@@ -125,7 +125,7 @@ test('a pattern that would match nothing, or all of the machine, is refused', ()
     assert.equal(typeof parseFilePattern(pattern), 'string', pattern)
 })
 
-test('the folders of a pattern are those of its files', () => {
+test('the folders of a pattern are the folders of its files', () => {
   const folders = (pattern: string) => {
     const parsed = parseFilePattern(pattern)
     return typeof parsed === 'string' ? parsed : foldersOf(parsed)

@@ -89,7 +89,7 @@ for (const [what, files] of Object.entries(READABLE)) {
   })
 }
 
-test('the version is that of chain and key, whatever stands around them', async t => {
+test('the version depends on chain and key only, whatever stands around them', async t => {
   const versionOf = async (files: Written) =>
     (await readKeyPair(await folderOf(t, files), { identity: WEB, now })).version
   const version = await versionOf({ chain, key })

@@ -55,7 +55,7 @@ export class ChangingFile {
 
 /** O_NONBLOCK: a FIFO without a writer would block forever. O_NOCTTY: a terminal could end this process. */
 const FOR_READING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
-/** From open(2) on Linux; node:fs does not name it. Such a descriptor identifies the file without opening it. */
+/** The flag of open(2) on Linux, which node:fs does not name. Such a descriptor identifies the file without opening it. */
 const O_PATH = 0o10000000
 /** The error codes of a process without /proc, or without permission to read it. */
 const OPENED_BY_PATH = ['ENOENT', 'ERR_ACCESS_DENIED']

@@ -7,7 +7,7 @@ import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Issued } from './issued.ts'
 
-/** In order: somebody waits; it has no certificate yet; its certificate is still valid; it failed alone. */
+/** Urgencies in order: somebody waits; it has no certificate yet; its certificate is still valid; it failed alone. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
 export type Reason = Extract<SecretEvent, { kind: 'csr-sent' }>['reason']

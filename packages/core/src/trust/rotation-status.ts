@@ -19,7 +19,7 @@ export interface RootStatus {
   readonly leaves: number
   /** How many clients its announcement waits for. */
   readonly waiting: number
-  /** At most 20 of these clients, rejecting ones first. */
+  /** The first 20 of these clients at most, rejecting ones first. */
   readonly waitsFor: readonly WaitedFor[]
   /** Milliseconds since the epoch, as all times here. */
   readonly learnedAt: number

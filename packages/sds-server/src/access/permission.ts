@@ -206,7 +206,7 @@ export class Permission implements SecretView {
     return this.#context.onDemand && !this.#isNamed()
   }
 
-  /** At most two identities that the caller is allowed, to see whether there is exactly one. */
+  /** Up to two identities that the caller is allowed, to see whether there is exactly one. */
   #firstAllowed(): ReadonlySet<SpiffeId> {
     const allowed = this.#named()
     for (const identity of this.#isNamed() ? [] : this.#context.source.identities()) {

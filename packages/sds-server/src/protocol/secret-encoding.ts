@@ -179,7 +179,7 @@ const RESOURCE_TYPE_URL = 'type.googleapis.com/envoy.service.discovery.v3.Resour
 
 /**
  * A resource without a secret. Envoy rejects it, like every secret that it did not ask for, and removes its own at once.
- * With the version that Envoy has, it would count as a heartbeat.
+ * It would count as a heartbeat with the version that Envoy has.
  */
 const EXPIRED: Resource = { version: 'none', resource: undefined, name: '', ttl: { seconds: 0, nanos: 0 } }
 
