@@ -1,4 +1,4 @@
-//! X.509 certificates as aws-lc reads them: its X.509 code is that of BoringSSL, by which Envoy reads and verifies.
+//! X.509 certificates as aws-lc reads them: it shares its X.509 code with BoringSSL, Envoy's library.
 
 pub mod bridge;
 #[cfg(any(test, fuzzing))]
@@ -44,7 +44,7 @@ pub struct Names {
     /// `None` if one has a character that no URI has.
     pub uris: Option<Vec<String>>,
     pub dns: Vec<String>,
-    /// How many are of another kind.
+    /// The number of other names.
     pub others: u32,
 }
 
@@ -57,8 +57,8 @@ pub struct Certificate {
     not_after: f64,
 }
 
-// SAFETY: the library counts references to an X509 atomically and fills its caches under a lock of its own, so that threads
-// may share and free it, as those of a TLS server do.
+// SAFETY: the library counts references to an X509 atomically and fills its caches under an internal lock, so that threads
+// may share and free it, as a TLS server's threads do.
 unsafe impl Send for Certificate {}
 // SAFETY: as above.
 unsafe impl Sync for Certificate {}
@@ -299,9 +299,9 @@ impl Certificate {
         }
     }
 
-    /// By name, key identifier and key usage.
+    /// Compares name, key identifier and key usage.
     pub fn may_be_issuer_of(&self, certificate: &Self) -> bool {
-        // SAFETY: both are valid; what the library notes down in them is guarded by locks of its own.
+        // SAFETY: both are valid; the library guards its caches in them by internal locks.
         unsafe { X509_check_issued(self.as_ptr(), certificate.as_ptr()) == X509_V_OK }
     }
 

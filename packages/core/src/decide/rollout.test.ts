@@ -52,7 +52,7 @@ async function pass(bench: Bench, ms: number): Promise<void> {
     while (isBusy()) await setImmediate()
     if (clock.now() >= end) return
     const [next = end] = clock.deadlines()
-    // What has just been answered may have planned a request for now.
+    // The last answer may have planned a request for now.
     if (next <= clock.now()) continue
     await clock.advance(Math.min(next, end) - clock.now())
   }

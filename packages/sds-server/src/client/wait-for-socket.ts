@@ -1,4 +1,4 @@
-/** Waits until an SDS socket answers, and until it serves a secret: for what must not start before. */
+/** Waits until an SDS socket answers, or serves a secret: for programs that must not start earlier. */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
@@ -9,7 +9,7 @@ import { SECRET_TYPE_URL } from '../protocol/request-check.ts'
 
 /** Between two requests for a secret that is not served yet. */
 const PAUSE_MS = 250
-/** An absent socket is looked for so often, milliseconds, at first and at last. */
+/** How often an absent socket is tried, milliseconds, at first and at last. */
 const RECONNECT = { 'grpc.initial_reconnect_backoff_ms': 100, 'grpc.max_reconnect_backoff_ms': 500 }
 
 /**
@@ -41,7 +41,7 @@ async function isReady(client: Client, deadline: number): Promise<boolean> {
   return await promise
 }
 
-/** A server can send its SETTINGS to callers that it does not let in, to answer their calls with that. */
+/** A server may send its SETTINGS to callers that it refuses, and then refuse their calls. */
 async function isNotLetIn(client: Client, deadline: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const empty = () => Buffer.alloc(0)
@@ -59,7 +59,7 @@ async function fetchRefusal(client: Client, name: string, deadline: number): Pro
     else resolve(names.includes(name) ? undefined : `it is unknown there, or not allowed. Run: livery explain ${name}`)
   }
   const path = '/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets'
-  // A server that is restarted meanwhile is waited for.
+  // The call waits for a server that restarts meanwhile.
   const metadata = new Metadata({ waitForReady: true })
   client.makeUnaryRequest(path, encodeRequest, decodeNames, name, metadata, { deadline }, answered)
   return await promise
@@ -75,7 +75,7 @@ function decodeNames(bytes: Uint8Array): readonly string[] {
   return DiscoveryResponse.decode(bytes).resources.map(({ value }) => Secret.decode(value).name)
 }
 
-/** The reason and the remedy, by one more connection. */
+/** Makes one more connection to find the reason and the remedy. */
 async function whyNot(path: string): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const socket = connect(path)
@@ -97,7 +97,7 @@ async function whyNot(path: string): Promise<string> {
 }
 
 function refusesUser(): string {
-  return `who listens there refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
+  return `the listener refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
 }
 
 function ownUid(): number {
