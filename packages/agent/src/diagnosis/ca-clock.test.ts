@@ -6,7 +6,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const NOW = Date.UTC(2026, 0, 1, 3)
 
-/** Of a certificate that a CA, whose clock is ahead by so much, signs now and back-dates. */
+/** A certificate that a CA signs now and back-dates; its clock is ahead by `aheadMs`. */
 function textOf(aheadMs: number, { backdateMs = 2 * MINUTE, keptMs = HOUR } = {}): string | undefined {
   const signed = NOW + aheadMs
   const dates = { notBefore: signed - backdateMs, notAfter: signed + keptMs }

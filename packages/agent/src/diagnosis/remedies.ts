@@ -1,4 +1,4 @@
-/** What an operator does about each kind of failure; the pages of the runbook say more. */
+/** The remedy for each kind of failure; the pages of the runbook say more. */
 import { counted } from './problem-text.ts'
 
 /** A page of docs/run/runbook. */
@@ -36,7 +36,7 @@ const BY_CODE: Readonly<Record<string, string>> = {
     'The answer of the CA failed a check: key, name, dates or chain. Find out who answered before you change anything.',
 }
 
-/** The remedy for failures of this cause (`FailureCause`, or `absence`), while the CA issues for so many others. */
+/** The remedy for this cause (a `FailureCause`, or `absence`); the CA issues to `issuedToOthers` identities meanwhile. */
 export function remedyOf(cause: string, issuedToOthers: number): string {
   if (cause.startsWith('local ')) return 'The cause is on this node: correct the file or the setting that is named.'
   if (isRefusedAlone(cause, issuedToOthers))
@@ -44,7 +44,7 @@ export function remedyOf(cause: string, issuedToOthers: number): string {
   return BY_CODE[cause] ?? 'The text of the failure says what the CA objects to.'
 }
 
-/** Whether it is not the token of all that the CA does not take. */
+/** Whether the CA refuses only these identities, so that the shared token is fine. */
 export function isRefusedAlone(cause: string, issuedToOthers: number): boolean {
   return cause === 'unauthenticated' && issuedToOthers > 0
 }
