@@ -172,7 +172,7 @@ class CertificateTexts {
     )
   }
 
-  /** Its own roots, then those of its trust domain. */
+  /** The identity's own roots, then its trust domain's. */
   ofRoots(identity: SpiffeId): string {
     const own = this.#ownRoots.get(identity)
     const ofTrustDomain = this.#roots.get(trustDomainOf(identity)) ?? ''

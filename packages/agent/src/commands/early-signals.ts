@@ -2,8 +2,8 @@
 import { EXIT } from './exit-code.ts'
 
 /**
- * Ends as a success: nothing was started yet that has to be closed. Each signal's default would end the process as a
- * failure.
+ * A stop ends as a success, since nothing is open yet, and a reload is moot: the configuration is still to be read. The
+ * signals' defaults would end the process as a failure.
  */
 export function holdSignals(): void {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)

@@ -86,7 +86,7 @@ function busyProblem(source: AgentSource): Problem[] {
     {
       ...of('ca-busy', 'warning'),
       what: 'The CA has too many requests: renewals wait',
-      reason: 'it refused one for want of room',
+      reason: 'it refused one because it has no room',
       remedy: 'Raise its limit, or lower concurrency.',
       commands: ['livery certs --sort expiry'],
       runbook: 'certificate-not-renewed',

@@ -37,7 +37,7 @@ export function clockDifference(dates: Dates, receipt: Receipt): ClockDifference
   return ca > CA_AHEAD_MS ? { ahead: 'CA', ms: ca, isExact } : undefined
 }
 
-/** On the CA's clock. A CA that kept the requested lifetime signed at notAfter minus that lifetime. */
+/** When the CA signed, on its own clock. If it kept the requested lifetime, that is notAfter minus this lifetime. */
 function timeOfSigning({ notBefore, notAfter }: Dates, ttlMs: number): { earliest: number; latest: number } {
   const signed = notAfter - ttlMs
   const isKept = signed > notBefore && signed <= notBefore + MAX_BACKDATE_MS
