@@ -46,7 +46,7 @@ export async function runCommandLine(args: readonly string[], outside: Terminal)
   }
 }
 
-/** The same, but no text does more than print: names, and reasons of CAs, peers and files, are in results and in errors. */
+/** The same terminal, but texts only print: results and errors contain names, and reasons from CAs, peers and files. */
 function printingOnly(terminal: Terminal): Terminal {
   return {
     ...terminal,
@@ -155,7 +155,7 @@ function addCARoot(
       ['livery ca root add --dir ca', 'first, for clients to learn it'],
       ['livery ca root switch 1f2e3d4c --dir ca', 'once each agent has it'],
     ])
-    // The options of `ca` are those of the server, except its folder.
+    // The options of `ca` belong to the server, except its folder.
     .configureHelp({
       showGlobalOptions: true,
       visibleGlobalOptions: () => [...ca.options.filter(({ long }) => long === '--dir'), ...(ca.parent?.options ?? [])],
@@ -186,7 +186,7 @@ function addCATest(
   action: (plugin: string | undefined, options: CATestOptions) => Promise<void>,
 ): void {
   ca.command('test')
-    // Not those of `ca`, which are of the server.
+    // The options of `ca` belong to the server.
     .configureHelp({
       showGlobalOptions: true,
       visibleGlobalOptions: test => [...(test.parent?.parent?.options ?? [])],

@@ -5,7 +5,7 @@ import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import type { ConfigSources } from './config/layers.ts'
 import type { DocumentedCommand } from './usage/documented-command.ts'
 
-/** The dependencies of the action of a command. */
+/** The dependencies of a command's action. */
 interface CommandContext {
   readonly terminal: Terminal
   globals(): GlobalOptions
@@ -13,7 +13,7 @@ interface CommandContext {
   finish(exitCode: number): void
 }
 
-/** The actions load what they need: the agent starts without it. */
+/** The actions import lazily: the agent starts without them. */
 export function addOperatorCommands(program: DocumentedCommand, context: CommandContext): void {
   addCerts(program, context)
   addStreams(program, context)
@@ -73,7 +73,7 @@ function addExplain(program: DocumentedCommand, { terminal, globals, sources, fi
     .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
     .withExamples([
       [`livery explain ${WEB}`, 'its events'],
-      ['livery explain ROOTCA', 'those of the roots'],
+      ['livery explain ROOTCA', 'the events of the roots'],
     ])
     .action(async (name: string) => {
       const { explainName } = await import('./commands/explain.ts')

@@ -665,7 +665,7 @@ test('on a UNIX socket of mode 0600 its owner may set every level, and the host 
   assert.equal(await put('silent'), 200)
   assert.equal(bench.level, 'silent')
   assert.equal(await put('info', 'evil.example'), 403)
-  // Of another user, where the mode lets one in.
+  // Another user, whom the mode lets in.
   const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
   const open = { ...options, address: { path: `${path}2` }, file: { mode: 0o666 }, readPeerCredentials: stranger }
   await using _open = await AdminServer.listen({ ...open, onError: error => bench.errors.push(error) })

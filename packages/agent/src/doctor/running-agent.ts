@@ -20,7 +20,7 @@ export async function findAgent(sources: ConfigSources): Promise<ProblemList | F
   }
 }
 
-/** `caCode`: of the CA's answer to this command, where it refused. */
+/** `caCode`: the CA's refusal of this command, if it refused. */
 export function agentFindings({ problems, now }: ProblemList, caCode?: CAErrorCode): Finding[] {
   const found = problems.map(problem => findingOf(problem, now, caCode))
   const has = (check: Check) => found.some(each => each.check === check)

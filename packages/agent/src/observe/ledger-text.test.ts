@@ -71,7 +71,7 @@ test('a ledger reads as a story, oldest first', () => {
     '  59s ago  taken from the store, as the previous process left it: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
     '  59s ago  not taken from the disk, the CA is asked: the stored certificate: it has expired',
     '  59s ago  not served, the one in use stays: clients would refuse it with the roots that they are served: certificate signature failure',
-    '  59s ago  served, although clients would refuse it with the roots that they are served, for want of a better one: certificate signature failure',
+    '  59s ago  served, although clients would refuse it with the roots that they are served, since no better certificate exists: certificate signature failure',
     '  59s ago  the store failed, which will be tried again; what is served is not affected: /s/f cannot be kept: ENOSPC',
     '  59s ago  root 0123456789ab is announced: 2 clients to learn it first',
     '  55s ago  pushed to node "a", version 0123456789ab',

@@ -125,7 +125,7 @@ function Healthy() {
         >
           the roots
         </button>{' '}
-        with those of the other node: <Runbook page="calls-refused" />
+        of both nodes: <Runbook page="calls-refused" />
       </p>
     </div>
   )
