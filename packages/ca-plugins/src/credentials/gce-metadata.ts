@@ -50,7 +50,7 @@ export const gceMetadata = defineCredentialPlugin({
   create: (context, config) => new GceMetadata(context, config),
 })
 
-/** As Istio's agent: looked at every five minutes, and then renewed. */
+/** Istio's agent also checks every five minutes, and renews early. */
 const REFRESH = { beforeMs: 25 * 60_000, intervalMs: 5 * 60_000 }
 
 class GceMetadata implements CredentialSource {

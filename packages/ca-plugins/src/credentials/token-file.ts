@@ -54,7 +54,7 @@ class TokenFile implements CredentialSource {
   }
 }
 
-/** The token in `path` now, without the white space around it; rejects as {@link CredentialSource.get} does. */
+/** Reads the token in `path`, without the white space around it; rejects as {@link CredentialSource.get} does. */
 export async function readTokenFile(path: string, clock: Clock, signal: AbortSignal): Promise<Credential> {
   const token = (await untilAborted(reads.read(path), signal)).trim()
   if (token === '') throw caErrorOf(path, 'it is empty')

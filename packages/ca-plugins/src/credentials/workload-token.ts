@@ -1,4 +1,4 @@
-/** The `workload-token` source: for each identity the token of its workload's own account, which the agent gets from the platform. */
+/** The `workload-token` source: the token of each workload's own account, which the agent gets from the platform. */
 import {
   type ConfigOf,
   type Credential,
@@ -21,7 +21,7 @@ export const workloadTokenOptions = {
   },
 } as const satisfies PluginOptions
 
-/** The wish: the API server decides. */
+/** The requested lifetime; the API server decides. */
 const EXPIRATION_SECONDS = 3_600
 
 export const workloadToken = defineCredentialPlugin({

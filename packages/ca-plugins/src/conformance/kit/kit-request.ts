@@ -30,7 +30,7 @@ export interface KitRequestOptions {
   readonly csr?: () => Promise<CertificateSigningRequest>
 }
 
-/** Of the first identity by default. */
+/** Makes a request, by default for the first identity. */
 export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
   const identity = options.identity ?? firstOf(on.identities)
   const material =

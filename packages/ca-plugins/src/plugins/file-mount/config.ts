@@ -1,4 +1,4 @@
-/** What an operator sets for the `file-mount` plugin, the well-known layouts behind it, and the files that come of it. */
+/** What an operator sets for the `file-mount` plugin, the well-known layouts, and the resulting files. */
 import { resolve } from 'node:path'
 import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { PathTemplate } from './path-template.ts'
@@ -39,12 +39,12 @@ export const fileMountOptions = {
 
 export type FileMountConfig = ConfigOf<typeof fileMountOptions>
 
-/** Where the files of each identity are. */
+/** The paths of each identity's files. */
 export interface Mount {
   readonly chain: PathTemplate
   readonly key: PathTemplate
   readonly roots: PathTemplate
-  /** With `trust-domain`, every process that can write such a file decides whom all identities trust. */
+  /** `trust-domain` lets every process that can write such a file decide whom all identities trust. */
   readonly rootsFor: 'identity' | 'trust-domain'
 }
 

@@ -1,4 +1,4 @@
-/** What an operator sets for the `google-ca` plugin, the checks that only it can make, and the CA that comes of it. */
+/** What an operator sets for the `google-ca` plugin, the checks that only it can make, and the resulting target. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { formatHostPort, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 
@@ -59,11 +59,11 @@ export const googleCaOptions = {
 
 export type GoogleCaConfig = ConfigOf<typeof googleCaOptions>
 
-/** A server of Google's, or a stand-in. */
+/** The address of a Google service, or of a stand-in. */
 export interface GoogleEndpoint {
   readonly host: string
   readonly port: number
-  /** For messages: `host:port`. */
+  /** The endpoint's name in messages: `host:port`. */
   readonly address: string
   readonly plaintext: boolean
 }

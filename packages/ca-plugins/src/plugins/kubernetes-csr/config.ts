@@ -64,7 +64,7 @@ export function checkConfig(config: KubernetesCsrConfig): void {
 function signerNameProblem(value: string): string | undefined {
   if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9_.-]+$/.test(value) || value.length > 571)
     return 'is not a signer name. Write a domain and a path, as in example.com/workloads'
-  // The API has it no longer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
+  // The API no longer has this signer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
   if (value === 'kubernetes.io/legacy-unknown')
     return 'is a signer that certificates.k8s.io/v1 refuses. Name the one that signs for workloads'
   return undefined

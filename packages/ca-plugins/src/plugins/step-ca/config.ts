@@ -1,4 +1,4 @@
-/** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the proof that comes of it. */
+/** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the resulting proof. */
 import {
   type AgentKey,
   type ConfigOf,
@@ -77,7 +77,7 @@ export function checkConfig(config: StepCaConfig, siblings: ReadonlySet<AgentKey
     )
 }
 
-/** Throws a `TypeError` if there is nothing to ask with. */
+/** Throws a `TypeError` if the configuration has no proof. */
 export function proofOf(config: StepCaConfig, credentials: CredentialSource | undefined): Proof {
   const { provisioner, jwkFile, passwordFile } = config
   if (provisioner !== undefined && jwkFile !== undefined)
