@@ -134,7 +134,7 @@ async function measureRows(
   return comparisons
 }
 
-/** A row that fails is reported and the others are measured: a whole run takes half an hour. */
+/** Reports a row that fails, and measures the others: a whole run takes half an hour. */
 async function measureUnlessSkipped<T>(
   bench: Bench,
   { name, needs, against, obstacle, measure }: Row<T>,
@@ -163,7 +163,7 @@ async function liveryVersion(): Promise<string> {
   return version
 }
 
-/** The peers report no version: the SHA-256 of each program identifies it, in hexadecimal. */
+/** The SHA-256 of each program, in hexadecimal, identifies it: the peers report no version. */
 async function digests(programs: Programs): Promise<Record<string, string>> {
   const entries = PROGRAMS.map(async name => {
     const found = programs[name]

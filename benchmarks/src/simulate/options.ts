@@ -8,9 +8,9 @@ export type ScenarioName = (typeof SCENARIOS)[number]
 
 export interface SimulateOptions {
   readonly runs: readonly { readonly name: ScenarioName; readonly settings: ScenarioSettings }[]
-  /** By which nodes, rate and queue are multiplied; `undefined`: the scenario's own. */
+  /** The factor for nodes, rate and queue; `undefined`: the scenario's own. */
   readonly scale: number | undefined
-  /** For `capacity`: everything has to be there within so long after a start of all nodes. */
+  /** The limit of `capacity` for serving everything after a start of all nodes. */
   readonly bootGoalMs: number
   /** Whether the tracked results and plots are replaced. */
   readonly save: boolean
@@ -46,7 +46,7 @@ workloads see. Results go to results/simulate.json in .cache/benchmarks, plots t
 A duration is a number and ms, s, m or h, such as 90s. The same options give the same numbers.
 `
 
-/** Reads the options, or `undefined` where the help is wanted. Throws a `TypeError` that names option, value and remedy. */
+/** Reads the options; `undefined` if the user wants the help. Throws a `TypeError` that names option, value and remedy. */
 export function parseOptions(args: readonly string[]): SimulateOptions | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   if (values.help) return undefined
