@@ -26,7 +26,7 @@ const LAST = 'push to the last stream, ms'
 const PUSH = 'server CPU per push, µs'
 
 const HOLDERS = 'Livery holds 100 identities, an Istio agent one'
-const EACH_OWN = 'each stream on a connection of its own'
+const EACH_OWN = 'each stream on a separate connection'
 /** File, title, and the conditions of the measurement. */
 const PLOTS = {
   coldStartByIdentities: [
@@ -37,12 +37,12 @@ const PLOTS = {
   memoryByIdentities: [
     'memory-by-identities.svg',
     'Resident memory by identities',
-    '24 h certificates, 100 open streams, each on a connection of its own, after 3 s',
+    '24 h certificates, 100 open streams, each on a separate connection, after 3 s',
   ],
   responseByIdentities: [
     'response-by-identities.svg',
     'CPU of an SDS response by identities',
-    'User and system time of the server, 100 streams, each on a connection of its own',
+    'User and system time of the server, 100 streams, each on a separate connection',
   ],
   responseByStreams: [
     'response-by-streams.svg',

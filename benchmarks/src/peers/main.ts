@@ -34,9 +34,9 @@ Measures Livery against the programs in the folder DIR, and prints a table. A ro
 
   --only <row,...>  these rows: ${NAMES.join(', ')}
   --rounds <n>      rounds of each row (default: ${ROUNDS})
-  --against <dir>   another working copy of Livery, set up: its cold starts are measured in turn with those of this one
+  --against <dir>   another working copy of Livery, set up: its cold starts are measured in turn with ours
   --save            write results/peers.json, the plots, and the tables of the READMEs. With --only, the rows replace
-                    those of a run of the same day
+                    their old values in a run of the same day
   --help            print this
 `
 

@@ -74,7 +74,7 @@ export function sum(counts: Float64Array): number {
   return counts.reduce((total, count) => total + count, 0)
 }
 
-/** At most `most` points for a plot, each with the peak of its seconds: a short peak stays visible. */
+/** Up to `most` points for a plot, each with the peak of its seconds: a short peak stays visible. */
 export function peaks(
   counts: Float64Array,
   most: number,

@@ -28,7 +28,7 @@ with 1 if one was bad, late or missing, if renewals came in bursts, or if memory
   --minutes <n>        how long, once all have a certificate (default: 30)
   --connections <n>    connections that the streams are spread over (default: 100)
   --ca livery|peer     livery: \`livery ca\`; peer: neutralca in the folder LIVERY_PEERS (default: livery)
-  --ca-away <d>        stop the CA for so long after two lifetimes, to see that the soak finds gaps (default: 0s)
+  --ca-away <d>        stop the CA for this time after two lifetimes, to see that the soak finds gaps (default: 0s)
   --attack             another uid attacks the SDS socket and the admin endpoint meanwhile, and the time of answers counts (as root)
   --save               write to benchmarks/ instead, whose results are tracked
   --help               print this

@@ -130,7 +130,7 @@ function judgeFloods(floods: readonly FloodSummary[]): Check {
 
 /** Compares the agent's resident memory in the last third with the second. The first is for warming up. */
 export function judgeMemory(samples: readonly Sample[]): Check {
-  const name = `resident memory of the last third is at most ${MOST_GROWTH} times that of the second`
+  const name = `resident memory of the last third is at most ${MOST_GROWTH} times the second`
   const third = Math.floor(samples.length / 3)
   if (third < LEAST_IN_A_THIRD) return { name, holds: undefined, found: `too short: ${samples.length} samples` }
   const [before, after] = [samples.slice(-2 * third, -third), samples.slice(-third)].map(part =>

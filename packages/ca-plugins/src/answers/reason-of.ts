@@ -1,6 +1,6 @@
 /** The reason in a thrown value, for the middle of a message. */
 
-/** For a failed connection, the innermost cause at the first address tried. */
+/** The innermost cause of a failed connection, at the first address tried. */
 export function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   if (!(error instanceof Error)) return String(error)

@@ -27,7 +27,7 @@ export interface SuiteOptions {
   readonly check?: () => void
   /** The plugin itself: its name, capabilities and table of options are checked as the agent does when it loads one. */
   readonly plugin?: { readonly capabilities: CACapabilities }
-  /** They say which cases apply. Default: those of `plugin`. */
+  /** The capabilities, which decide which cases apply. Default: the plugin's. */
   readonly capabilities?: CACapabilities
   /**
    * The faults and powers that the harness cannot pass on, each with the reason: `{ reset: 'the client is in this process' }`. The cases that

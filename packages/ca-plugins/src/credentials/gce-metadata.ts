@@ -32,7 +32,7 @@ export const gceMetadataOptions = {
   },
   audience: {
     type: 'string',
-    description: 'the audience of the identity token, where the plugin that uses it names none',
+    description: 'the audience of the identity token, if the plugin that uses it names none',
   },
   address: {
     type: 'string',

@@ -36,12 +36,12 @@ const exchangeOptions = {
   audience: {
     type: 'string',
     required: true,
-    description: 'whom the token is asked for: with Google the full name of the workload identity provider or pool',
+    description: 'the audience of the token; with Google, the full name of the workload identity provider or pool',
   },
   scope: {
     type: 'string',
     default: 'https://www.googleapis.com/auth/cloud-platform',
-    description: 'what the token is good for; several with spaces between',
+    description: 'the scope of the token; several are separated by spaces',
   },
 } as const satisfies PluginOptions
 
@@ -63,7 +63,7 @@ export const sts = defineCredentialPlugin({
     workloadToken: {
       type: 'object',
       options: workloadTokenOptions,
-      description: "exchange the token of the workload's own account, in place of one for all",
+      description: "exchange the token of the workload's own account instead of one token for all",
     },
   },
   check({ gceMetadata: metadata, workloadToken: workload }) {

@@ -54,7 +54,7 @@ const DEFAULT_NAMES: ServerNames = {
 /** A CSR has some kilobytes. */
 const MAX_REQUEST_BYTES = 262_144
 
-/** Serves one {@link CertificateAuthority}. A certificate's URI is the caller's identity, never the CSR's; its DNS names are the CSR's, if the caller may have them. */
+/** Serves one {@link CertificateAuthority}. A certificate's URI is the caller's identity, never the CSR's; DNS names come from the CSR if the caller may have them. */
 export class IstioCaServer implements AsyncDisposable {
   /** The address of the TLS listener, with the port that it got. */
   readonly address: string

@@ -97,7 +97,7 @@ async function issueContext({ authority, names, ttlSeconds }: ServerCertificateO
   }
 }
 
-/** The renewal is at least a second ahead, so that a CA at the end of its own life is not asked without pause. */
+/** The renewal is at least a second ahead, so that a CA at the end of its life is not asked without pause. */
 function halfway(clock: Clock, notAfter: number): number {
   const now = clock.now()
   return now + Math.max(1000, (notAfter - now) / 2)

@@ -56,7 +56,7 @@ async function callerOf(identity: SpiffeId, grants: CurrentGrants | undefined): 
 
 class Reviews {
   readonly #options: ReviewedTokensOptions
-  /** By the digest of the token, the oldest first. */
+  /** Reviews by the digest of the token, the oldest first. */
   readonly #held = new Map<string, Reviewed>()
   readonly #open = new Map<string, Promise<SpiffeId | undefined>>()
 

@@ -27,7 +27,7 @@ export interface ObjectWatcherOptions<T> {
   readonly api: Pick<ObjectsApi, 'list' | 'watch'>
   readonly table: ObjectTable<T>
   readonly clock: Clock
-  /** In [0, 1). Default: `Math.random`. */
+  /** A number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
   /** Called when the state has changed. */
   readonly onState: (state: WatchState) => void

@@ -33,14 +33,14 @@ export type CaBehaviour =
 /** A call as it arrived. */
 export interface RecordedCall {
   readonly request: IstioCertificateRequest
-  /** By lower-case name. */
+  /** The headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
   /** DER, if one was shown. */
   readonly clientCertificate: Uint8Array | undefined
 }
 
 export interface FaultyCaServerOptions {
-  /** Whether a certificate of its own CA is demanded of the client; default `false`. */
+  /** Whether the server demands a certificate from its CA; default `false`. */
   readonly requireClientCertificate?: boolean
   /** Default `localhost` and 127.0.0.1. */
   readonly dnsNames?: readonly string[]

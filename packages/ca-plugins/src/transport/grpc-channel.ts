@@ -39,7 +39,7 @@ export interface ChannelOptions {
   readonly clock: Clock
   /** Default: no probes. */
   readonly keepalive?: Keepalive | undefined
-  /** In [0, 1). Default: `Math.random`. */
+  /** A number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
 }
 

@@ -10,7 +10,7 @@ const SHARE_OF_OUTAGE = 1 / 500
 const LONGEST_MS = 1_000
 
 /**
- * Milliseconds after the last of `failures` failures in a row, the first of which was `outageMs` ago: about 50, then 100 ms,
+ * Milliseconds after the last of `failures` failures in a row, which began `outageMs` ago: about 50, then 100 ms,
  * 200 ms after three seconds, and up to a second in an outage of minutes. `random`, in [0, 1), moves it by up to 20 %: nodes that lost a CA together
  * must not dial it together.
  */

@@ -28,7 +28,7 @@ export interface Subject {
   readonly client: CAClient
   readonly capabilities: CACapabilities
   readonly clock: Clock
-  /** At least one. */
+  /** One or more. */
   readonly identities: readonly SpiffeId[]
   readonly keyType: KeyType
   readonly ttlSeconds: number

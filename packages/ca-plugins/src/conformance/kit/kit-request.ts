@@ -26,7 +26,7 @@ export interface KitRequestOptions {
   readonly keyType?: KeyType
   /** Default: a new key. */
   readonly material?: KeyMaterial
-  /** In place of the key's CSR. */
+  /** Replaces the key's CSR. */
   readonly csr?: () => Promise<CertificateSigningRequest>
 }
 

@@ -14,7 +14,7 @@ export const citadelOptions = {
     type: 'string',
     problem: name =>
       /^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is not a DNS name. Write it without scheme and port',
-    description: "the name that the CA's certificate must carry; without it, the host of `address`",
+    description: "the name that the CA's certificate must carry; default: the host of `address`",
   },
   clusterId: {
     type: 'string',
@@ -25,7 +25,7 @@ export const citadelOptions = {
   certSigner: {
     type: 'string',
     problem: textProblem,
-    description: 'sent as `CertSigner`: which signer the CA should use',
+    description: 'the signer that the CA should use, sent as `CertSigner`',
   },
   headers: {
     type: 'map',

@@ -124,7 +124,7 @@ export class CertificateAuthority {
     const state = present ?? (await directory.create(await firstState(filled)))
     if (state.trustDomain !== filled.trustDomain)
       throw new Error(
-        `Cannot use the CA in ${path}: it is that of trust domain ${state.trustDomain}, not ${filled.trustDomain}. Name another directory, or remove this one to start a new CA with a new root.`,
+        `Cannot use the CA in ${path}: it belongs to trust domain ${state.trustDomain}, not ${filled.trustDomain}. Name another directory, or remove this one to start a new CA with a new root.`,
       )
     return new CertificateAuthority(filled, directory, state, present === undefined)
   }
@@ -138,7 +138,7 @@ export class CertificateAuthority {
     if (trustDomainOf(identity) !== this.trustDomain)
       throw caError('denied', {
         action: `issue for ${identity}`,
-        reason: `this CA is that of trust domain ${this.trustDomain}`,
+        reason: `this CA belongs to trust domain ${this.trustDomain}`,
         remedy: 'Ask for an identity of it',
       })
     const { signing } = this.#state

@@ -74,7 +74,7 @@ interface Request {
   readonly signature: Buffer
 }
 
-/** What is taken from a CSR: the key as SPKI (DER), and the DNS names that it asks for. */
+/** The parts of a CSR that are used: the key as SPKI (DER), and the DNS names that it asks for. */
 export type VerifiedRequest = Pick<Request, 'publicKey' | 'dnsNames'>
 
 /** Reads `csr` (DER), which the owner of its key must have signed. Rejects with a `CAError` `invalid-csr`. */
@@ -89,7 +89,7 @@ export async function verifiedRequest(csr: Uint8Array): Promise<VerifiedRequest>
   const hash = SIGNATURES[kind].get(request.algorithm)
   if (hash === undefined)
     throw invalid(
-      'its signature algorithm is neither ECDSA nor RSA with a hash that this CA knows, or not that of its key',
+      'its signature algorithm is neither ECDSA nor RSA with a hash that this CA knows, or does not fit its key',
     )
   if (!(await isSigned(request, kind, hash))) {
     readKey(request.publicKey) // says so if the key is at fault

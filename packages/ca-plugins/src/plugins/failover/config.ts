@@ -6,9 +6,9 @@ export const failoverOptions = {
     type: 'duration',
     min: '0s',
     description:
-      'how long a renewal waits for the first CA before the next one is asked; without it, and at the longest, until half is left of what was left when it failed. Who has no certificate never waits',
+      'how long a renewal waits for the first CA before the next one is asked; default and maximum: half of the life that the certificate had left at the first failure. A first certificate never waits',
   },
-  roots: { type: 'path', description: 'a PEM file with roots that are always served, beside those of the CAs' },
+  roots: { type: 'path', description: 'a PEM file with roots that are always served beside the roots of the CAs' },
 } as const satisfies PluginOptions
 
 export type FailoverConfig = ConfigOf<typeof failoverOptions>

@@ -115,7 +115,7 @@ export class MountedIdentity implements Disposable {
     }
   }
 
-  /** The version of the pair and of its own roots. */
+  /** The version of the pair and of the roots beside it. */
   #wholeVersion(version: string): string {
     const { hasOwnRoots, roots, rootsFile } = this.#parts
     return hasOwnRoots ? `${version} ${roots.version(rootsFile)}` : version

@@ -27,7 +27,7 @@ export const googleCaOptions = {
   },
   issuingCa: {
     type: 'string',
-    description: 'the ID of the one CA of the pool that issues; without it, the pool chooses',
+    description: 'the ID of the CA of the pool that issues; default: the pool chooses',
     problem: value =>
       /^[\w-]{1,63}$/.test(value) ? undefined : 'is not an ID. Write the last part of certificateAuthorities/…',
   },
@@ -35,7 +35,7 @@ export const googleCaOptions = {
     type: 'string',
     choices: ['reflected-spiffe', 'csr'],
     default: 'reflected-spiffe',
-    description: "where the identity comes from: the caller's credentials, or the CSR",
+    description: "the source of the identity: the caller's credentials, or the CSR",
   },
   endpoint: {
     type: 'string',

@@ -13,7 +13,7 @@ const APPROVAL_TIMEOUT_MS = 15 * 60_000
 interface ApprovalOptions {
   readonly api: SigningRequestApi
   readonly clock: Clock
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number
   /** Follows the request's name in messages: `for spiffe://…`. */
   readonly whose: string

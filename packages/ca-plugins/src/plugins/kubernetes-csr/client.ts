@@ -23,7 +23,7 @@ import type { NewSigningRequest, SigningRequestApi } from './signing-request-api
 interface KubernetesCsrParts {
   readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages'>
   readonly clock: Clock
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number
   readonly log: Pick<PluginLog, 'info'>
   readonly connection: ApiConnection

@@ -15,7 +15,7 @@ interface KubernetesCsrSurroundings {
   readonly loadLibrary?: () => Promise<KubernetesLibrary>
   /** Prefix of the paths of the service account. Default: empty. */
   readonly podRoot?: string
-  /** In [0, 1). Default: `Math.random`. */
+  /** A number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
 }
 

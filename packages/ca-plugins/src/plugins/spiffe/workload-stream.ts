@@ -5,7 +5,7 @@ import { FIRST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 
 interface WorkloadStreamOptions<T> {
   readonly clock: Clock
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number
   /** How long the first message may take, milliseconds. */
   readonly timeoutMs: number

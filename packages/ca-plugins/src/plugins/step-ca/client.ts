@@ -18,7 +18,7 @@ import { pinnedRoot } from './pinned-root.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
 
 /** The remedy for an unusable answer. */
-const REMEDY = 'Check that the address is that of a step-ca'
+const REMEDY = 'Check that the address belongs to a step-ca'
 
 /** Makes the token of one call, or gets it. */
 interface TokenSource {

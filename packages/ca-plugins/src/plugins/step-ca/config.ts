@@ -73,7 +73,7 @@ export function checkConfig(config: StepCaConfig, siblings: ReadonlySet<AgentKey
   if (passwordFile !== undefined && jwkFile === undefined)
     throw new OptionError(
       'passwordFile',
-      `Cannot use passwordFile "${passwordFile}": there is no jwkFile to open with it. Leave it out.`,
+      `Cannot use passwordFile "${passwordFile}": jwkFile is missing. Set jwkFile, or leave passwordFile out.`,
     )
 }
 
@@ -84,6 +84,6 @@ export function proofOf(config: StepCaConfig, credentials: CredentialSource | un
     return { kind: 'key', provisioner, keyFile: jwkFile, ...(passwordFile !== undefined && { passwordFile }) }
   if (credentials) return { kind: 'token', credentials }
   throw new TypeError(
-    'Cannot use step-ca: there is nothing to ask with. Set provisioner and jwkFile, or tokenFile or credentials for a token that a provisioner of the CA accepts.',
+    'Cannot use step-ca: it has no proof of identity. Set provisioner and jwkFile, or tokenFile or credentials for a token that a provisioner of the CA accepts.',
   )
 }

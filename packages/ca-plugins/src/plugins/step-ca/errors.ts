@@ -64,7 +64,7 @@ function remedyOf(code: CAErrorCode, status: number, text: string, { tokenRemedy
       return 'Livery retries later'
     default:
       return LASTING.has(status)
-        ? 'Check that the address is that of a step-ca'
+        ? 'Check that the address belongs to a step-ca'
         : 'See the log of the CA; it is asked again'
   }
 }

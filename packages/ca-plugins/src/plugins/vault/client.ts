@@ -109,7 +109,7 @@ export class VaultClient implements CAClient {
     if (!Array.isArray(keys) || !keys.every(key => typeof key === 'string'))
       throw badAnswer({ action, remedy: 'Check address and mount' }, 'has no list of issuers')
     if (keys.length <= MAX_ISSUERS) return keys
-    const remedy = 'Delete those that have ended, or use a mount of their own for workloads'
+    const remedy = 'Delete expired issuers, or use a separate mount for workloads'
     throw badAnswer({ action, remedy }, `has ${keys.length} issuers, more than ${MAX_ISSUERS}`)
   }
 

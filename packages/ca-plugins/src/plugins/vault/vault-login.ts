@@ -44,7 +44,7 @@ export function givenTokens(credentials: CredentialSource): VaultTokens {
 interface Lease {
   readonly token: string
   readonly renewable: boolean
-  /** For a renewed token, the lifetime at login: when the last renewals get shorter, its end is near. */
+  /** The lifetime at login, for a renewed token too: when the last renewals get shorter, its end is near. */
   readonly fullMs: number
   readonly endsAt: number
 }
