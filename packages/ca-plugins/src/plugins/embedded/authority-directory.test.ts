@@ -131,7 +131,7 @@ test('the CA of another trust domain is refused', async t => {
   const directory = join(temporaryFolder(t), 'ca')
   await open(directory)
   const before = await contents(directory)
-  await assert.rejects(open(directory, { trustDomain: 'other.example' }), /of trust domain cluster\.local, not other/)
+  await assert.rejects(open(directory, { trustDomain: 'other.example' }), /to trust domain cluster\.local, not other/)
   assert.deepEqual(await contents(directory), before)
 })
 
