@@ -160,7 +160,7 @@ test('a declared folder may be written by others, but not what is below it, nor 
   const shared = mkdir(join(base, 'emptyDir'), 0o777)
   const deeper = join(shared, 'livery')
   const message = refusalOf(() => makeFolder(deeper, 0o750)).message
-  assert.ok(message.includes(`list ${shared} under sharedFolders`), message)
+  assert.ok(message.includes(`add ${shared} to sharedFolders`), message)
   shareFolders([`${shared}/`])
   makeFolder(deeper, 0o750)
   checkFolder(shared)

@@ -233,7 +233,9 @@ class Walk {
   }
 
   #shareHint({ path }: Component): string {
-    return this.#trust.shared === false ? '' : `; if all who can are to be trusted, list ${path} under sharedFolders`
+    return this.#trust.shared === false
+      ? ''
+      : `; if everyone with write access is trusted, add ${path} to sharedFolders`
   }
 }
 
