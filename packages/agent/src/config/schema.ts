@@ -42,7 +42,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
   survive: v.optional(
     key(
-      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while so much is left, and after half of their life at the latest; `livery certs` shows how long each would last',
+      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while this much time is left, and after half of their life at the latest; `livery certs` shows how long each would last',
       duration({ min: '1s', max: '3650d' }),
     ),
   ),
@@ -53,7 +53,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
   settle: v.optional(
     key(
-      'how long a new root is only trusted before certificates under it are served; without it, until every node knows it',
+      'the wait between trusting a new root and serving certificates under it; default: until every node can have learned it',
       duration({ min: '0s', max: '24h' }),
     ),
   ),
@@ -62,7 +62,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   }),
   overlap: v.optional(
     key(
-      'how long a root stays that the CA names no longer; without it 1 h, or half an hour more than `settle`',
+      'how long a root stays after the CA stopped naming it; default: 1 h, or `settle` and half an hour',
       duration({ min: '0s', max: '365d' }),
     ),
   ),
@@ -142,11 +142,9 @@ const settings = {
       default: formatDuration(MANAGER.retry.maxMs),
     }),
   }),
-  concurrency: key(
-    'the most calls to the CA at once; how many there are adapts to what it takes',
-    wholeNumber(1, 10_000),
-    { default: MANAGER.concurrency },
-  ),
+  concurrency: key("the most calls to the CA at once; the number adapts to the CA's capacity", wholeNumber(1, 10_000), {
+    default: MANAGER.concurrency,
+  }),
   rsaKeys: key(
     "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512 IFMA or AVX2, or `search` on a CPU without these)",
     oneOf(RSA_KEYS),
