@@ -131,9 +131,9 @@ function addWait(program: DocumentedCommand, action: (options: WaitCommandOption
   program
     .command('wait')
     .description('wait until a socket serves: for an init container, or a script that starts what needs it')
-    .requiredOption('--socket <path>', 'of the agent')
+    .requiredOption('--socket <path>', 'a socket of the agent')
     .option('--name <name>', 'also wait until this secret is served to this user: default, ROOTCA, a SPIFFE ID')
-    .option('--timeout <duration>', 'then fail', '60s')
+    .option('--timeout <duration>', 'how long to wait before it fails', '60s')
     .withExamples(
       [
         ['livery wait --socket /run/livery/sds.sock', 'until it answers'],
@@ -171,12 +171,12 @@ function addCARoot(
     .action(() => action('add', dir()))
   root
     .command('switch')
-    .argument('<fingerprint>', 'of the root; its first digits are enough')
+    .argument('<fingerprint>', "the first digits of the root's fingerprint")
     .description('sign under this root from now on')
     .action((id: string) => action('switch', dir(), id))
   root
     .command('remove')
-    .argument('<fingerprint>', 'of the root; its first digits are enough')
+    .argument('<fingerprint>', "the first digits of the root's fingerprint")
     .description('remove a root that no longer signs')
     .action((id: string) => action('remove', dir(), id))
 }

@@ -69,7 +69,10 @@ function addStreams(program: DocumentedCommand, { terminal, globals, sources, fi
 function addExplain(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('explain')
-    .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
+    .argument(
+      '<name>',
+      'a name that clients ask for: a SPIFFE ID, spiffe://<trust domain>, ROOTCA, file-cert:…, kubernetes://…, token://…',
+    )
     .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
     .withExamples([
       [`livery explain ${WEB}`, 'its events'],
@@ -118,7 +121,7 @@ function addTrust(program: DocumentedCommand, context: CommandContext): void {
   for (const [action, description] of Object.entries(ROOT_ACTIONS))
     trust
       .command(action)
-      .argument('<fingerprint>', 'of the root; its first digits are enough')
+      .argument('<fingerprint>', "the first digits of the root's fingerprint")
       .description(description)
       .action((root: string) => change(`/trust?action=${action}&root=${encodeURIComponent(root)}`, context))
 }
@@ -169,7 +172,7 @@ function addDoctor(program: DocumentedCommand, { terminal, globals, sources, fin
     .command('doctor')
     .summary('look for what keeps the agent from serving, and say what to do')
     .description(
-      'Look for what keeps the agent from serving, and say what to do: sockets and their folders, the CA (it is asked for one certificate), the clock, tokens, roots, limits. Run it as the user of the agent, or as root.',
+      'look for what keeps the agent from serving, and say what to do: sockets and their folders, the CA (it is asked for one certificate), the clock, tokens, roots, limits. Run it as the user of the agent, or as root.',
     )
     .withExamples(
       [

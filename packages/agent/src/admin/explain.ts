@@ -76,7 +76,7 @@ export function unknownName(source: AdminSource, name: string, searches: CpuShar
   if (name === names.root || name === `spiffe://${trustDomain}`)
     return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${searches.use(() => whyNoRoots(source)) ?? ''}\n`
   if (name === names.default) {
-    return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
+    return `${JSON.stringify(name)} means a different identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }
   const similar = searches.use(() => didYouMean(name, allNames(source))) ?? ''
   return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured.${similar} livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`

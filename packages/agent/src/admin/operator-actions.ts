@@ -27,7 +27,7 @@ export async function renew(
     })
   if (!source.renew(name)) return text(404, unknownName(source, name, searches))
   source.security?.({ kind: 'renewal-requested', resource: name, by: authority.by })
-  return text(202, `${name} is renewed now. livery explain ${name} shows what becomes of it.\n`)
+  return text(202, `Asking the CA for ${name} now. livery explain ${name} shows the result.\n`)
 }
 
 const ROOT_ACTIONS: readonly RootAction[] = ['hold', 'resume', 'drop']
@@ -50,7 +50,7 @@ export async function changeRoot(source: AdminSource, query: URLSearchParams, ca
   if ('refused' in result) return text(409, `${result.refused}\n`)
   const { fingerprint, phase } = result.done
   source.security?.({ kind: 'root-change', action, root: fingerprint, by: authority.by })
-  return text(200, `The root ${fingerprint} is ${phase} now. livery trust status shows what becomes of it.\n`)
+  return text(200, `The root ${fingerprint} is ${phase} now. livery trust status shows its phase.\n`)
 }
 
 /** The levels that every caller may set: they lose no warning, and at debug the log grows within its flood limit. */

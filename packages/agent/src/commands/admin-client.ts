@@ -15,6 +15,7 @@ import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
 const START = 'Start it with "livery run", or name its address with --admin'
+const OTHER_USER = 'Run the command as root, or as the user that it runs as'
 const NO_FILE =
   'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
 const OVER_TCP =
@@ -144,7 +145,8 @@ export async function exchange({ who, remedy, timeoutMs = TIMEOUT_MS, ...request
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
-    throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${remedy}.`, { cause })
+    const advice = isForbidden(cause) ? OTHER_USER : remedy
+    throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${advice}.`, { cause })
   }
 }
 
@@ -220,10 +222,16 @@ function givenAddress(text: string, { workingDirectory }: ConfigSources): Listen
 function reasonOf(error: unknown): string {
   const code = systemErrorCode(error) ?? ''
   if (code === 'ECONNREFUSED' || code === 'ENOENT') return 'nothing listens there'
+  if (isForbidden(error)) return `uid ${process.getuid?.() ?? -1} may not open its socket (${code})`
   // llhttp's codes for what cannot be parsed.
   if (code === 'ECONNRESET' || code.startsWith('HPE_'))
     return `something listens there that does not answer as an admin endpoint does (${describe(error)})`
   return describe(error)
+}
+
+/** The socket is there, and belongs to another user. */
+function isForbidden(error: unknown): boolean {
+  return systemErrorCode(error) === 'EACCES'
 }
 
 function describe(error: unknown): string {

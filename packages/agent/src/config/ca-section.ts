@@ -86,7 +86,7 @@ export async function loadSectionShape(at: Location, placeOf: PlaceOf): Promise<
 
 const MISSING = new Fault(
   'is missing',
-  'Write { plugin: citadel } for a CA such as istiod, or { plugin: embedded } to try things out',
+  'Write { plugin: citadel, address: "istiod.istio-system.svc:15012", rootCert: root.pem, tokenFile: token } for istiod, or { plugin: embedded } for a trial',
 )
 
 const DEFAULT_SOURCE = 'token-file'

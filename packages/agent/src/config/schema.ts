@@ -42,7 +42,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
   survive: v.optional(
     key(
-      'in place of `ratio`: the CA outage that certificates outlive. They are renewed while this much life is left, and after half of it at the latest; `livery certs` shows how long each would last',
+      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while this much time is left, and after half of their life at the latest; `livery certs` shows how long each would last',
       duration({ min: '1s', max: '3650d' }),
     ),
   ),
@@ -53,7 +53,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
   settle: v.optional(
     key(
-      'how long a new root is only trusted before certificates under it are served; without it, until every node knows it',
+      'the wait between trusting a new root and serving certificates under it; default: until every node can have learned it',
       duration({ min: '0s', max: '24h' }),
     ),
   ),
@@ -62,7 +62,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   }),
   overlap: v.optional(
     key(
-      'how long a root stays after the CA stops listing it; without it 1 h, or half an hour more than `settle`',
+      'how long a root stays after the CA stops listing it; default: 1 h, or `settle` plus half an hour',
       duration({ min: '0s', max: '365d' }),
     ),
   ),

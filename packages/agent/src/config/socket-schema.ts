@@ -110,7 +110,7 @@ const ownSocketMapping = object({
   ),
   callers: v.optional(
     key(
-      'the callers allowed; without it, anyone who can open the socket',
+      'callers allowed; default: anyone who can open the socket',
       list(v.pipe(object(callerFields), namesSomebody())),
     ),
   ),
@@ -148,7 +148,7 @@ export const socket = object({
     list(allowEntry),
     { default: [] },
   ),
-  callers: v.optional(key('the callers allowed; without it, anyone who can open the socket', list(caller))),
+  callers: v.optional(key('callers allowed; default: anyone who can open the socket', list(caller))),
   identify,
   onDemand: key('an allowed identity that is not listed is issued when a stream asks for it', flag, { default: false }),
 })

@@ -210,7 +210,9 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ to, by }) => `the log level is ${to} now, ${by === undefined ? 'as the configuration says' : `set by ${by}`}`,
   ),
   'log-level-refused': admin.security.warn(({ to, message }) => `not set to ${to}: ${message}`),
-  'renewal-requested': admin.security.info(({ resource, by }) => `${resource} is renewed now, as ${by} wishes`),
+  'renewal-requested': admin.security.info(
+    ({ resource, by }) => `asking the CA for ${resource} now: ${by} asked for a renewal`,
+  ),
   'renewal-refused': admin.security.warn(({ message }) => `not renewed: ${message}`),
   'root-change': admin.security.info(({ action, root, by }) => `${action} of the root ${root}, by ${by}`),
   'root-change-refused': admin.security.warn(({ message }) => `not done: ${message}`),

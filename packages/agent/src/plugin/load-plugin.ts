@@ -37,7 +37,7 @@ const CA: Kind<CAPlugin> = {
   kind: 'ca',
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
-  choose: 'Write citadel for a CA such as istiod, or embedded to try things out',
+  choose: 'Write citadel for istiod, or embedded for a trial',
   loadModule: (module, section, signal) => loadIsolatedCAPlugin(module, section, undefined, signal),
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {

@@ -16,7 +16,8 @@ export const workloadTokenOptions = {
   audience: {
     type: 'string',
     required: true,
-    problem: audience => (/^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write the audience that the CA expects'),
+    problem: audience =>
+      /^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write the audience that the CA expects',
     description: 'the audience of the token, which the CA expects, such as `istio-ca`',
   },
 } as const satisfies PluginOptions

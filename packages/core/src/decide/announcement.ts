@@ -131,7 +131,13 @@ function begin(
     ignoresRejections: false,
     lookAt: settlesAt,
   }
-  reportPhase(step, bundle, root.anchor.fingerprint, 'announcing', `${count(silent.size, 'client')} to learn it first`)
+  reportPhase(
+    step,
+    bundle,
+    root.anchor.fingerprint,
+    'announcing',
+    silent.size === 0 ? 'every client has it' : `${count(silent.size, 'client')} must accept it first`,
+  )
   armBundle(step, bundle)
 }
 

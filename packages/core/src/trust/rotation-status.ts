@@ -92,7 +92,11 @@ export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustB
   const [first] = found
   if (first && found.length === 1) return first
   const known = all.map(({ root }) => root.anchor.fingerprint.slice(0, 16)).join(', ')
-  return `The fingerprint ${JSON.stringify(prefix.slice(0, 64))} does not name one root alone. Give more of its digits: ${known || 'no root is held'}.`
+  const shown = JSON.stringify(prefix.slice(0, 64))
+  if (known === '') return `No root is held, so ${shown} names none.`
+  return found.length > 1
+    ? `The fingerprint ${shown} names more than one root. Write more digits of one of these: ${known}.`
+    : `The fingerprint ${shown} names no root. Write ${LEAST_DIGITS} or more of the first digits of one of these: ${known}.`
 }
 
 /** Why a root cannot be dropped, with the remedy. */

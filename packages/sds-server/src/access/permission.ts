@@ -223,11 +223,11 @@ export class Permission implements SecretView {
     const [only] = allowed
     const isOpen = this.#isOpen()
     if (only && allowed.size === 1 && !isOpen) return this.#identity(only, budget)
-    const reason = only || isOpen ? 'more than one identity' : 'no identity'
-    return {
-      kind: 'refused',
-      reason: `"${names.default}" has no single meaning here, because this caller is allowed ${reason}: ask by SPIFFE ID, or give the workload its own socket`,
-    }
+    const why =
+      only || isOpen
+        ? 'this caller is allowed more than one identity: ask by SPIFFE ID, or give the workload its own socket'
+        : 'this caller is allowed no identity: see allow and callers of this socket, and identities'
+    return { kind: 'refused', reason: `"${names.default}" has no single meaning here, because ${why}` }
   }
 
   #callersIdentity({ identity }: CallerFacts, budget: HoldBudget): Resolution {

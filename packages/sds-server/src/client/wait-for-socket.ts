@@ -23,11 +23,14 @@ export async function waitForSocket(path: string, timeoutMs: number, name?: stri
     if (!(await isReady(client, deadline))) throw new Error(`${path} did not answer: ${await whyNot(path)}`)
     if (await isNotLetIn(client, deadline)) throw new Error(`${path} did not answer: ${refusesUser()}`)
     if (name === undefined) return
+    let known: string | undefined
     for (;;) {
-      const refusal = await fetchRefusal(client, name, deadline)
+      // The last request can be cut short by the deadline: then the answer before it is the reason.
+      const refusal = await fetchRefusal(client, name, deadline, known)
       if (refusal === undefined) return
       if (Date.now() + PAUSE_MS >= deadline)
         throw new Error(`${path} does not serve ${JSON.stringify(name)} to uid ${ownUid()}: ${refusal}`)
+      known = refusal
       await sleep(PAUSE_MS)
     }
   } finally {
@@ -51,12 +54,22 @@ async function isNotLetIn(client: Client, deadline: number): Promise<boolean> {
 }
 
 /** `undefined` once the answer has the secret. */
-async function fetchRefusal(client: Client, name: string, deadline: number): Promise<string | undefined> {
+async function fetchRefusal(
+  client: Client,
+  name: string,
+  deadline: number,
+  known = 'it was not issued in time. Run: livery certs',
+): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const answered = (error: ServiceError | null, names: readonly string[] = []): void => {
-    if (error?.code === status.DEADLINE_EXCEEDED) resolve('it was not issued in time. Look at: livery certs')
-    else if (error) resolve(`${error.details}. Look at: livery certs`)
-    else resolve(names.includes(name) ? undefined : `it is unknown there, or not allowed. Run: livery explain ${name}`)
+    if (error?.code === status.DEADLINE_EXCEEDED) resolve(known)
+    else if (error) resolve(`${error.details}. Run: livery certs`)
+    else
+      resolve(
+        names.includes(name)
+          ? undefined
+          : `the agent does not hold it, or does not allow it to this user. Run: livery explain ${name}`,
+      )
   }
   const path = '/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets'
   // The call waits for a server that restarts meanwhile.
@@ -86,9 +99,9 @@ async function whyNot(path: string): Promise<string> {
     case undefined:
       return refusesUser()
     case 'ENOENT':
-      return 'there is no such socket. Start livery run, and mount its folder here'
+      return 'there is no such socket. Start "livery run", or mount the folder of the socket here'
     case 'ECONNREFUSED':
-      return 'nobody listens on it. Start livery run'
+      return 'nobody listens on it. Start "livery run"'
     case 'EACCES':
       return `uid ${ownUid()} is not allowed to connect (EACCES). Change mode, owner or group of the socket, or of a folder above it`
     default:
@@ -97,7 +110,7 @@ async function whyNot(path: string): Promise<string> {
 }
 
 function refusesUser(): string {
-  return `the listener refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
+  return `the listener refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of "livery run"`
 }
 
 function ownUid(): number {

@@ -270,7 +270,10 @@ test('values that do not go together are refused by their names', async t => {
         error.message.startsWith(`Cannot use ${error.option} `) &&
         message.test(error.message),
     )
-  await assert.rejects(async () => stepCa.create(context, bare), /it has no proof of identity. Set provisioner and jwkFile, or/)
+  await assert.rejects(
+    async () => stepCa.create(context, bare),
+    /it has no proof of identity. Set provisioner and jwkFile, or/,
+  )
   const { problem } = stepCa.options.fingerprint
   assert.match(problem('abc') ?? '', /64 hexadecimal digits/)
 })
