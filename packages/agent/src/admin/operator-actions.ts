@@ -71,7 +71,7 @@ export async function setLogLevel(source: AdminSource, query: URLSearchParams, c
       refused: `Not set to ${to}`,
       cause: `The level ${hiding} would hide warnings`,
     })
-  const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
+  const by = 'by' in authority ? authority.by : 'an unknown caller'
   source.security?.({ kind: 'log-level-changed', to, from, by })
   log.change(wanted)
   return text(200, `${to}\n`)

@@ -31,7 +31,7 @@ export class CAMetrics {
     registerRows(this.#registry, [
       {
         name: 'citadel_server_root_cert_expiry_timestamp',
-        help: 'When the root ends under which new certificates are signed, in seconds since the epoch.',
+        help: 'When the root that signs new certificates ends, in seconds since the epoch.',
         read: () => Math.floor((authority.roots().find(({ signing }) => signing)?.notAfter ?? 0) / 1000),
       },
     ])

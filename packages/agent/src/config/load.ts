@@ -141,7 +141,7 @@ function exposures({ admin }: Settings): string[] {
   if ('path' in admin.address || LOOPBACK.has(admin.address.host)) return []
   const address = formatHostPort(admin.address)
   return [
-    `admin.address ${address} is reachable from other machines and asks nobody who they are. Use 127.0.0.1, and health for probes.`,
+    `admin.address ${address} is reachable from other machines and authenticates nobody. Use 127.0.0.1, and health for probes.`,
   ]
 }
 

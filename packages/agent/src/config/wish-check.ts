@@ -72,7 +72,7 @@ const CHECKS: readonly Check[] = [
 function unhonoured({ key, fault }: Check, wish: WishSetting, signers: readonly Signer[], at: Location): Problem[] {
   for (const { name, capabilities } of signers) {
     const found = fault(wish, capabilities)
-    if (found) return [at.child(key).problem(new Fault(`cannot be had: ${name} ${found[0]}`, found[1]))]
+    if (found) return [at.child(key).problem(new Fault(`is not available: ${name} ${found[0]}`, found[1]))]
   }
   return []
 }

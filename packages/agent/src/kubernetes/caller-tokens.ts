@@ -38,7 +38,7 @@ export class CallerTokens implements PodTokenSource, Disposable {
     const held = [...(this.#held.get(uid) ?? [])]
     const followed = held.filter(([other, { isFollowed }]) => isFollowed && other !== audience)
     if (followed.length < MAX_OF_POD) return undefined
-    return `would be one more than ${MAX_OF_POD}, as many tokens as a pod can have at once: it waits until another is let go of; ask for fewer audiences`
+    return `would be one more than ${MAX_OF_POD}, as many tokens as a pod can have at once: it waits until another is released; ask for fewer audiences`
   }
 
   follow(name: TokenName, onChange: () => void): FollowedToken {

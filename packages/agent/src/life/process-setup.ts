@@ -15,7 +15,7 @@ export function keepOutOfCoreFiles(logger: Logger): void {
 /** The checks that are missing without the addon, which judges as Envoy's own library does; `undefined` with it. */
 export const LESS_STRICT =
   nativeCertificateVerifier === undefined
-    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nobody looks at path lengths, name constraints and critical extensions'
+    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nothing checks path lengths, name constraints and critical extensions'
     : undefined
 
 /** One warning for all that the addon would do. */
