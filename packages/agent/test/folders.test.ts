@@ -61,10 +61,7 @@ test('in an emptyDir that is not shared it does not start, and says what to writ
   const pod = await makePod(t)
   const agent = await pod.start({ sockets })
   assert.equal((await agent.ended).code, 1)
-  assert.match(
-    agent.stderr,
-    /emptyDir \(mode 0777, owner 0:0\) can be written by others.*add .*emptyDir to sharedF/,
-  )
+  assert.match(agent.stderr, /emptyDir \(mode 0777, owner 0:0\) can be written by others.*add .*emptyDir to sharedF/)
 })
 
 test('a socket in an emptyDir itself is refused with a path below it, which works and which no other user can replace', {
