@@ -23,7 +23,7 @@ interface Flood {
 
 const SDS = '/envoy.service.secret.v3.SecretDiscoveryService'
 const STREAM_SECRETS = `${SDS}/StreamSecrets`
-/** The default payload of a frame. */
+/** The default largest payload of a frame (SETTINGS_MAX_FRAME_SIZE). */
 const FRAME_BYTES = 16_384
 const EMPTY = Buffer.alloc(0)
 /** `:method: GET`, one byte for a field of 42 bytes (RFC 7541, section 4.1). */

@@ -303,7 +303,7 @@ test('explain reports the ledger of an identity and of the bundle, as JSON and a
   )
   assert.equal((await ask(server, '/explain')).status, 400)
   assert.equal((await ask(server, '/explain?name=spiffe://x/y')).status, 404)
-  assert.match((await ask(server, '/explain?name=default')).body, /another identity on each socket/)
+  assert.match((await ask(server, '/explain?name=default')).body, /a different identity on each socket/)
 })
 
 test('explain and a renewal offer the name that was probably meant', async () => {
