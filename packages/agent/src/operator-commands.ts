@@ -71,7 +71,7 @@ function addExplain(program: DocumentedCommand, { terminal, globals, sources, fi
     .command('explain')
     .argument(
       '<name>',
-      'a name that clients ask for: a SPIFFE ID, spiffe://<trust domain>, ROOTCA, or that of a file, Secret or token',
+      'a name that clients ask for: a SPIFFE ID, spiffe://<trust domain>, ROOTCA, or the name of a file, Secret or token',
     )
     .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
     .withExamples([
