@@ -212,10 +212,10 @@ const BOMBS: Record<string, () => readonly Buffer[]> = {
 }
 
 for (const [what, bomb] of Object.entries(BOMBS)) {
-  test(`${what}: answered natively within 50 ms of CPU time`, { skip }, () => {
+  test(`${what}: answered natively within 100 ms of CPU time`, { skip }, () => {
     const chain = bomb()
-    const times = [1, 2, 3].map(() => cpuTimeOf(() => verdictOf(native, { chain })))
-    assert.ok(Math.min(...times) < 50, `it took ${times.map(time => time.toFixed(1))} ms`)
+    const times = [1, 2, 3, 4, 5].map(() => cpuTimeOf(() => verdictOf(native, { chain })))
+    assert.ok(Math.min(...times) < 100, `it took ${times.map(time => time.toFixed(1))} ms`)
   })
 }
 
@@ -264,14 +264,14 @@ for (const [what, crowd] of Object.entries(CROWDS)) {
   for (const [who, verifier] of Object.entries({ natively: native, 'by Node': nodeCertificateVerifier })) {
     // Only the addon looks at name constraints.
     if (what.includes('constrain names') && verifier === nodeCertificateVerifier) continue
-    test(`${what}: refused ${who} within 50 ms of CPU time`, () => {
+    test(`${what}: refused ${who} within 100 ms of CPU time`, () => {
       const answer = crowd()
       const chain = answer.chain.map(der => derToPem(der, 'CERTIFICATE'))
       const expected = expectationOf(answer)
-      const times = [1, 2, 3].map(() =>
+      const times = [1, 2, 3, 4, 5].map(() =>
         cpuTimeOf(() => assert.throws(() => verifier.verify(chain, expected), /does not lead/)),
       )
-      assert.ok(Math.min(...times) < 50, `it took ${times.map(time => time.toFixed(1))} ms`)
+      assert.ok(Math.min(...times) < 100, `it took ${times.map(time => time.toFixed(1))} ms`)
     })
   }
 }
