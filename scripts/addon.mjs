@@ -28,7 +28,7 @@ export function hasCargo() {
 /** Resolves with whether it was built. `output`: a file descriptor. */
 export async function buildAddon(output) {
   mkdirSync(cache, { recursive: true })
-  // Read before: a source that changes during the build makes the addon stale.
+  // Computed first: a source that changes during the build makes the addon stale.
   const wanted = fingerprint(sources())
   const built = mkdtempSync(join(cache, 'addon-'))
   const removeBuilt = () => rmSync(built, { recursive: true, force: true })
@@ -44,7 +44,7 @@ export async function buildAddon(output) {
   return status === 0
 }
 
-/** By rename: a process that has the old addon loaded keeps it, and none finds half of the new one. */
+/** A rename: a process with the old addon keeps it, and none finds half of the new one. */
 function place(built) {
   for (const name of readdirSync(built))
     renameSync(join(built, name), join(folder, name === 'binding.ts' ? 'src/gen/binding.ts' : name))

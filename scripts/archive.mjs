@@ -28,7 +28,7 @@ const top = join(stage, name)
 const home = join(top, 'lib/livery')
 const node = realpathSync(process.execPath)
 
-/** By what a link in a folder of PATH leads to. With all options, so that Node need not start twice. */
+/** Finds its folder through links, such as one in PATH. It passes all options, so that Node need not start twice. */
 const LAUNCHER = `#!/bin/sh
 home=$(dirname "$(readlink -f "$0")")/../lib/livery
 export MALLOC_ARENA_MAX="\${MALLOC_ARENA_MAX-2}"
@@ -49,7 +49,7 @@ if (process.platform === 'linux')
 await layCompiledCode()
 pack()
 
-/** The user of a service may not write where the archive is unpacked: its first start needs the code of another. */
+/** A service's user may not write where the archive is unpacked, so its first start needs code that was compiled before. */
 async function layCompiledCode() {
   const work = join(stage, 'first-start')
   mkdirSync(work)

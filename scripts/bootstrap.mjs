@@ -14,8 +14,8 @@ import { fingerprint, isDone, root, runGroup, say } from './setup-step.mjs'
 const bin = join(root, 'node_modules', '.bin')
 const PROGRESS_EVERY_MS = 15_000
 /**
- * The lockfile has the hashes, so what npm's cache holds need not be compared with the registry. A registry that is not there is
- * asked twice, within seconds; one that accepts a connection and does not answer is given up after two minutes.
+ * The lockfile has the hashes, so npm need not compare its cache with the registry. An unreachable registry is asked twice, within
+ * seconds; one that accepts a connection and does not answer is given up after two minutes.
  */
 const NPM_OPTIONS = [
   '--prefer-offline',
@@ -33,7 +33,7 @@ await providePage()
 await provideAddon()
 if (process.argv.includes('--envoy')) envoyBinary()
 
-/** Else npm, the page and the agent each fail in their own words. */
+/** One clear message: npm, the page and the agent would each fail in different words. */
 function checkFolder() {
   try {
     accessSync(root, constants.W_OK)
@@ -64,7 +64,7 @@ async function installDependencies() {
   writeFileSync(stamp, wanted)
 }
 
-/** The pinned Node is a package of the platform, as the lockfile has it; where none runs (musl, say), the machine's own serves. */
+/** The lockfile pins Node as a package of the platform; if none runs (musl, say), the machine's own Node serves. */
 function checkNode() {
   const pinned = join(bin, 'node')
   if (spawnSync(pinned, ['--version']).status === 0) return
@@ -76,7 +76,7 @@ function checkNode() {
   say(`no Node is pinned for ${process.platform}-${process.arch}: using this one, ${process.version}`)
 }
 
-/** It takes less than half a second. With --serve-first the agent serves meanwhile, and reads the page when it is asked for it. */
+/** The build takes less than half a second. With --serve-first the agent serves meanwhile, and reads the page on request. */
 async function providePage() {
   if (isPageCurrent()) return
   if (process.argv.includes('--serve-first')) return runDetached(join(root, 'packages', 'page', 'build.mjs'))

@@ -6,7 +6,7 @@ import { ROWS } from '../deploy/grafana/panels.mjs'
 import { root, say } from './setup-step.mjs'
 
 const FILE = join(root, 'deploy/grafana/livery.json')
-/** Of Grafana's grid. */
+/** Columns of Grafana's grid. */
 const COLUMNS = 24
 const PANEL = { width: 6, height: 8 }
 const DATASOURCE = { type: 'prometheus', uid: '$datasource' }
@@ -53,7 +53,7 @@ function variable(name, query) {
   }
 }
 
-/** A line for each row, and below it its panels, four in a line. */
+/** One line per row, and its panels below, four in a line. */
 function panels() {
   const laid = []
   let y = 0

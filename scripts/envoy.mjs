@@ -56,7 +56,7 @@ function say(text) {
 }
 
 function missing(reason) {
-  say(`${reason}: tests with Envoy are skipped, and for the quick start you need an Envoy of your own: envoy -c FILE`)
+  say(`${reason}: tests with Envoy are skipped, and for the quick start install Envoy yourself: envoy -c FILE`)
   return undefined
 }
 

@@ -1,4 +1,4 @@
-// The imports of a package's sources, read from the text: those of tests and of generated code are left out.
+// Reads the imports of a package's sources from their text, except tests and generated code.
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 

@@ -22,14 +22,14 @@ if (values.write)
     paper,
     text.replace(MAP, (_, start, __, end) => start + drawn + end),
   )
-const faults = [...missing(), ...(drawn === map || values.write ? [] : ['its names and arrows are not those of today'])]
+const faults = [...missing(), ...(drawn === map || values.write ? [] : ['its names and arrows are out of date'])]
 for (const fault of faults) console.error(`The map of folders in ARCHITECTURE.md: ${fault}.`)
 if (faults.length > 0) {
   console.error('Run "npm run map", then describe each new folder in its row, with the folders below it by name.')
   process.exitCode = 1
 }
 
-/** A package with its folders: those that import others above those that are imported. */
+/** A package with its folders: importing folders above imported ones. */
 function drawPackage(name) {
   const source = join('packages', name, 'src')
   const arrows = new Map(foldersOf(name).map(folder => [folder, new Set()]))
@@ -67,7 +67,7 @@ function descriptionsOf(map) {
   )
 }
 
-/** Folders that the map does not name: a row for each at the top of `src` or `rust`, and a word in it for each below. */
+/** Folders that the map lacks: each at the top of `src` or `rust` needs a row, and each below a word in its row. */
 function missing() {
   return packages.flatMap(name => {
     const rows = foldersOf(name).map(folder => [folder, descriptions.get(`${name}/${folder}`)])
@@ -82,7 +82,7 @@ function missing() {
   })
 }
 
-/** The folders at the top of a package's sources, but for generated code. */
+/** The folders at the top of a package's sources, except generated code. */
 function foldersOf(name) {
   const cwd = join(root, 'packages', name)
   return globSync(['src/*/', 'rust/*/'], { cwd })
@@ -110,7 +110,7 @@ function direct(arrows, name) {
   return shown.length === 0 ? '' : `→ ${shown.sort().join(' ')}`
 }
 
-/** Everything that `name` leads to, with the number of steps of the longest way. There are no circles: `import-circles.mjs`. */
+/** Everything that `name` leads to, with the length of the longest way. There are no circles: `import-circles.mjs`. */
 function depths(arrows, name, steps = 0, found = new Map()) {
   for (const target of arrows.get(name) ?? []) {
     found.set(target, Math.max(found.get(target) ?? 0, steps + 1))

@@ -11,7 +11,7 @@ import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 
 const RUNS_PER_BATCH = 400
-/** Memory that may be added after the first tenth of the run: caches that fill, no more. */
+/** Memory that may be added after the first tenth of the run: only caches that fill. */
 const MAX_GROWTH_MB = 24
 
 const [file, seedText, shareText, trace] = process.argv.slice(2)
@@ -52,7 +52,7 @@ async function fuzz(seed, shareMs) {
     const result = await fc.check(fc.asyncProperty(inputs, checked), {
       seed: seed + batch,
       numRuns: RUNS_PER_BATCH,
-      // It waits for the input at work, which `interruptAfterTimeLimit` leaves running beside the next batch.
+      // This waits for the input at work, which `interruptAfterTimeLimit` leaves running beside the next batch.
       skipAllAfterTimeLimit: Math.max(1, start + shareMs - Date.now()) + (batch === 0 ? 5_000 : 0),
       maxSkipsPerRun: 0,
       examples: batch === 0 ? examples.map(example => [example]) : [],
@@ -66,7 +66,7 @@ async function fuzz(seed, shareMs) {
   if (growth > MAX_GROWTH_MB) fail(`keeps memory: ${growth.toFixed(1)} MB more after ${count} inputs`, undefined)
 }
 
-/** Another program on the machine, or the compiler, can delay an input once: only an input that is slow each time counts. */
+/** Another program on the machine, or the compiler, can delay an input once: only an input that is always slow counts. */
 async function checked(input) {
   let cpu = await cpuOf(input)
   for (let again = 0; cpu > maxCpuMs && again < 3; again++) cpu = Math.min(cpu, await cpuOf(input))
@@ -81,7 +81,7 @@ async function cpuOf(input) {
   const running = run(structuredClone(input))
   if (running) await running
   const { user, system } = process.threadCpuUsage(start)
-  // A rejection that nobody handles is reported when the loop turns.
+  // Node reports an unhandled rejection when the loop turns.
   for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate)
   const found = stray
   stray = undefined

@@ -9,9 +9,9 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-/** A subject that reports nothing for this long after its time is up hangs in one input. */
+/** A subject that is silent for this long after its time hangs in one input. */
 const HANG_MS = 30_000
-/** Node's exit code where an await is left and nothing can end it. */
+/** Node's exit code if an await is pending and nothing can end it. */
 const UNSETTLED = 13
 
 const { values: options } = parseArgs({
@@ -55,7 +55,7 @@ async function fuzz(file) {
   return false
 }
 
-/** Makes the batch again, in which one input ended the process or never ended itself, and keeps that input. */
+/** Repeats the batch in which one input ended the process or hung, and keeps that input. */
 async function traced(file, seed) {
   const trace = join(root, '.cache', `fuzz-${process.pid}.json`)
   mkdirSync(join(root, '.cache'), { recursive: true })
@@ -73,7 +73,7 @@ async function traced(file, seed) {
   writeFileSync(join(corpusOf(file), `${createHash('sha256').update(text).digest('hex').slice(0, 16)}.json`), text)
 }
 
-/** `last` is the input at which the subject ended; `end` how, unless it came to its own end. */
+/** `last`: the input at which the subject ended; `end`: how it ended, unless it finished. */
 async function runSubject(file, seed, milliseconds, ...trace) {
   const flags = ['--conditions=@livery/source', '--expose-gc']
   const args = [join(root, 'scripts', 'fuzz-subject.mjs'), join(root, file), `${seed}`, `${milliseconds}`, ...trace]
@@ -94,5 +94,5 @@ async function runSubject(file, seed, milliseconds, ...trace) {
 function endOf(code, signal) {
   if (signal === 'SIGKILL') return 'hangs'
   if (signal) return `ended by ${signal}`
-  return code === UNSETTLED ? 'waits for what nothing can bring' : undefined
+  return code === UNSETTLED ? 'waits for a promise that nothing can settle' : undefined
 }

@@ -1,6 +1,6 @@
-// Checks that the files of each package import each other in one direction only, and that their folders do.
-// Imports of types count. Names the shortest circle that there is. A folder is the one that a file is in; tests may import from anywhere, and
-// generated code is left out. `node scripts/import-circles.mjs [ROOT]`, exit code 1 for a circle.
+// Checks that the files of each package import each other in one direction only, and so do their folders. Imports of types count. It
+// names the shortest circle. Tests may import from anywhere, and generated code is left out.
+// `node scripts/import-circles.mjs [ROOT]`, exit code 1 for a circle.
 import { globSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -23,12 +23,12 @@ for (const [places, placeOf] of [
   }
 }
 
-/** The imports of `source` from itself. */
+/** The imports within `source`. */
 function importsWithin(source) {
   return importsOf(root, source).filter(({ target }) => !target.startsWith('@') && !target.includes('/gen/'))
 }
 
-/** Its imports in order, none if there is no circle; `placeOf` gives the place of a file. */
+/** The imports of the shortest circle in order, empty if there is none; `placeOf` gives the place of a file. */
 function shortestCircle(imports, placeOf) {
   const across = imports.filter(({ file, target }) => placeOf(file) !== placeOf(target))
   const next = Map.groupBy(across, ({ file }) => placeOf(file))
@@ -36,10 +36,10 @@ function shortestCircle(imports, placeOf) {
   return circles.sort((a, b) => a.length - b.length)[0] ?? []
 }
 
-/** From `place` to itself. */
+/** The way from `place` back to itself. */
 function shortestWayBack(next, place, placeOf) {
   const ways = new Map([[place, []]])
-  // A map goes on with what is added to it meanwhile: nearer places come first.
+  // Iterating a Map includes entries added meanwhile, so nearer places come first.
   for (const [at, way] of ways)
     for (const step of next.get(at) ?? []) {
       const to = placeOf(step.target)

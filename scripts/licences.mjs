@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * The name, the version, and every licence and notice of the package in `folder`. One that comes without such a file has them in
- * its code: `sources` are the files of it that are in what is built. Throws if there are none.
+ * The name, the version, and every licence and notice of the package in `folder`. A package without such a file has them in its
+ * code: `sources` are its files that are in the built result. Throws if there are none.
  */
 export function licenceOf(folder, sources = []) {
   const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
@@ -15,7 +15,7 @@ export function licenceOf(folder, sources = []) {
   return [`${name} ${version}`, `SPDX: ${license}`, ...texts].join('\n\n')
 }
 
-/** The comments that say who holds the copyright, each once: a bundler drops them. */
+/** The comments that name a copyright holder, each once: a bundler drops them. */
 function noticesIn(sources) {
   const comments = sources.flatMap(file => readFileSync(file, 'utf8').match(/(?:^\/\/.*\n)+|\/\*[\s\S]*?\*\//gm) ?? [])
   return [...new Set(comments)].filter(comment => /copyright/i.test(comment))

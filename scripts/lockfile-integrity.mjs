@@ -6,8 +6,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /**
- * Optional packages of other platforms that the registry of the authors does not serve, so that their hashes are not known yet.
- * The job `dependencies` of ci.yml asks the public registry for them. Add nothing here: a new version comes with its hashes.
+ * Optional packages of other platforms that the authors' registry does not serve, so that their hashes are not known yet. The job
+ * `dependencies` of ci.yml asks the public registry for them. Add nothing here: a new version comes with its hashes.
  */
 const HASHES_TO_COME = {
   '@biomejs/cli': '2.6.8',
@@ -68,7 +68,7 @@ function fill() {
   for (const [place, entry] of fetchedPackages(lockfile)) {
     if (entry.integrity) continue
     const integrity = registryIntegrity(`${entry.name ?? place.split('node_modules/').at(-1)}@${entry.version}`)
-    // As npm writes it, right behind the version, so that npm's next run changes nothing.
+    // The key follows the version, as npm writes it, so that npm's next run changes nothing.
     const { version, ...rest } = entry
     if (integrity) lockfile.packages[place] = { version, integrity, ...rest }
   }

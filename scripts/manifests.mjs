@@ -8,10 +8,10 @@ import { root, say } from './setup-step.mjs'
 const chart = join(root, 'deploy/helm/livery')
 const folder = join(root, 'deploy/kubernetes')
 const rules = join(root, 'deploy/prometheus/livery.rules.yaml')
-/** Helm reads no file outside of the chart. */
+/** A copy, since Helm reads no file outside the chart. */
 const rulesOfChart = join(chart, 'rules/livery.rules.yaml')
 const NAMESPACE = 'livery-system'
-/** A helm that was built from its module takes an old version for the default. */
+/** A helm that is built from its module has an old default version. */
 const KUBERNETES = '1.36.0'
 
 const examples = readdirSync(join(chart, 'examples'))
@@ -35,7 +35,7 @@ function manifest(name) {
   return `${heading(name)}${objects}`
 }
 
-/** The chart has no namespace: it is made and labelled before. */
+/** The namespace is not in the chart: it has to be made and labelled first. */
 function heading(name) {
   const [about] = readFileSync(join(chart, 'examples', name), 'utf8').split('\n')
   return `# Made from the Helm chart by npm run manifests, with examples/${basename(name)}. Change that one.

@@ -1,26 +1,26 @@
-// The program as it is laid out beside its Node: the packages that it needs at run time, its bill of materials, and the code that V8
-// compiles for a start. The container image and the archive are made of these.
+// The program as it is laid out beside its Node: its run-time packages, its bill of materials, and the code that V8 compiles for a
+// start. The container image and the archive are made of these.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, copyFileSync, existsSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { root, runGroup } from './setup-step.mjs'
 
-/** The packages that are not needed by another one: the program, and what its plugin `google-ca` loads where it is there. */
+/** The packages that no other package needs: the program, and an optional one that its plugin `google-ca` loads. */
 const TOP = ['packages/agent', 'node_modules/google-auth-library']
-/** Neither run nor a licence. */
+/** Extensions of files that are neither run nor a licence. */
 const UNUSED = new Set(['.ts', '.mts', '.cts', '.map', '.md', '.tsbuildinfo'])
 
-/** What the program writes under NODE_DEBUG=livery: see packages/agent/bin/bundled-program.js. */
+/** A message of the program under NODE_DEBUG=livery: see packages/agent/bin/bundled-program.js. */
 const KEPT = /the compiled code is kept/
 const KEPT_OR_NOT = /the compiled code (is|cannot be) kept/
 
 const lockfile = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
 
 export const VERSION = lockfile['packages/agent'].version
-/** Below the folder of the program. */
+/** A path below the folder of the program. */
 export const AGENT = 'node_modules/@livery/agent'
-/** What V8 compiled, in the package of the agent. */
+/** The code that V8 compiled, in the package of the agent. */
 export const CACHE = `${AGENT}/.cache`
 
 export async function build() {
@@ -28,7 +28,7 @@ export async function build() {
     throw new Error('npm run build failed: see its messages above')
 }
 
-/** Copies the packages, and the addon at the path `addon`, into `folder`; all that has been built before. */
+/** Copies the packages, and the addon at the path `addon`, into `folder`; everything has to be built already. */
 export function layPackages(folder, addon) {
   for (const place of places()) copyPackage(place, folder)
   const name = `livery-native-keygen.${process.platform}-${process.arch}${process.platform === 'linux' ? '-gnu' : ''}.node`
@@ -42,7 +42,7 @@ function places() {
   return [...closure(TOP)].sort()
 }
 
-/** Every place in the lockfile that these need at run time, found as Node finds it. */
+/** Every place in the lockfile that these need at run time, found by Node's rules. */
 function closure(tops) {
   const found = new Set()
   const visit = place => {
@@ -83,7 +83,7 @@ function copyPackage(place, folder) {
   if (ours === 'native-keygen') lay(join(root, place, 'THIRD-PARTY-NOTICES.md'), join(to, 'THIRD-PARTY-NOTICES.md'))
 }
 
-/** Starts the program once with `command`, in the empty folder `work`, until it has kept what V8 compiled. It needs no CA for that. `from`: how the command names the folder. */
+/** Starts the program once with `command`, in the empty folder `work`, until it has kept the code that V8 compiled. It needs no CA for that. `from`: how the command names the folder. */
 export async function keepCompiledCode([file, ...args], { work, from = work, cwd, env = {} }) {
   const config = {
     ca: { plugin: 'citadel', address: '127.0.0.1:1', rootCert: 'system' },
@@ -106,7 +106,7 @@ export async function keepCompiledCode([file, ...args], { work, from = work, cwd
   if (code !== 0 || !KEPT.test(log)) throw new Error(`the program that was laid out does not start: ${log}`)
 }
 
-/** CycloneDX: the packages as the lockfile has them, Node, and what else there is. */
+/** CycloneDX: the packages of the lockfile, Node, and the other components. */
 export function billOfMaterials(type, others = []) {
   const bill = {
     bomFormat: 'CycloneDX',

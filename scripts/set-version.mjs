@@ -1,4 +1,4 @@
-// Moves the one version of all packages, of the image and of the chart, wherever it is written: `npm run set-version -- 0.2.0`.
+// Moves the one version of all packages, the image and the chart, wherever it is written: `npm run set-version -- 0.2.0`.
 import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { root, say } from './setup-step.mjs'
@@ -39,7 +39,7 @@ function rewrite(file, change) {
   writeFileSync(path, change(readFileSync(path, 'utf8')))
 }
 
-/** As npm and Biome write a manifest. */
+/** The layout that npm and Biome give a manifest. */
 function toJson(value) {
   return `${JSON.stringify(value, undefined, 2)}\n`
 }

@@ -8,12 +8,12 @@ import { fileURLToPath } from 'node:url'
 export const root = fileURLToPath(new URL('..', import.meta.url))
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
-/** npm, which is interrupted, waits for its downloads: half a minute. */
+/** An interrupted npm waits for its downloads: half a minute. */
 const END_MS = 1_000
 
 /**
- * Runs a program in its own process group, so that a signal also ends the programs that it has started: this one ends after it, since
- * a second setup must not meet the first one at work. What does not end in time is killed. Resolves with the exit code; 127 if the
+ * Runs a program in a separate process group, so that a signal also ends its children: this process ends after it, since a second
+ * setup must not meet the first one at work. Programs that do not end in time are killed. Resolves with the exit code; 127 if the
  * program cannot be started. `output`: the file descriptor for stdout and stderr.
  */
 export async function runGroup(command, args, { cwd, output }) {
@@ -39,12 +39,12 @@ function killGroup(pid, signal) {
   try {
     process.kill(-pid, signal)
   } catch (error) {
-    // The group has ended meanwhile.
+    // The group has ended in the meantime.
     if (error.code !== 'ESRCH') throw error
   }
 }
 
-/** Whether the step left this fingerprint of its sources behind. */
+/** Whether the step has recorded this fingerprint of its sources. */
 export function isDone(stamp, wanted) {
   return existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted
 }

@@ -14,7 +14,7 @@ interface BenchOptions {
   readonly save: boolean
 }
 
-/** The options, or `undefined` for the help. Throws a `TypeError` that names the option. */
+/** Reads the options; `undefined` if the user wants the help. Throws a `TypeError` that names the option. */
 export function parseOptions(args: readonly string[]): BenchOptions | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   return values.help ? undefined : { save: values.save }

@@ -10,7 +10,7 @@ import { cpuFlags } from './peers/proc.ts'
 import { type Figure, figure } from './report.ts'
 
 const identity = 'spiffe://cluster.local/ns/default/sa/bench'
-/** Keys of one batch: enough for every thread, few enough that the slowest case ends. */
+/** The keys of one batch: enough for every thread, few enough for the slowest case to end. */
 const BATCH: Readonly<Record<string, number>> = { 'native ecdsa-p256': 1_000, 'webcrypto ecdsa-p256': 64 }
 
 export async function measureKeys(types: readonly KeyType[], timeMs: number): Promise<Figure[]> {
@@ -36,7 +36,7 @@ export async function measureKeys(types: readonly KeyType[], timeMs: number): Pr
   return figures
 }
 
-/** Which of its engines the addon searches primes with on this CPU. */
+/** The engine with which the addon searches primes on this CPU. */
 function rsaPath(): string {
   if (process.platform !== 'linux') return ''
   if (cpuFlags(['avx512ifma']).length > 0) return ' (AVX-512 IFMA)'
@@ -66,7 +66,7 @@ async function addTasks(
   add(`${generator.name}, batch of ${size.toLocaleString('en-US')}`, size, () => generator.generateBatch(batch))
 }
 
-/** Timing something that is wrong is worth nothing: the CSR is signed by the key, and the key is of the type asked for. */
+/** Timing a wrong result is worth nothing: the key signs the CSR, and is of the requested type. */
 export async function assertGoodKey(key: GeneratedKey, { type }: KeyRequest): Promise<void> {
   const csr = new Pkcs10CertificateRequest(key.csrDer)
   assert.ok(await csr.verify(), 'the CSR is not signed by its key')

@@ -1,4 +1,4 @@
-/** `npm run bench`: every suite, a table on stdout, the same as JSON in a file. `--help` lists the options. */
+/** `npm run bench`: every suite, as a table on stdout and as JSON in a file. `--help` lists the options. */
 import { HELP, parseOptions } from './bench-options.ts'
 import { measureKeys } from './keys.ts'
 import { readOptions } from './option-values.ts'

@@ -1,4 +1,4 @@
-/** Values of command line options, read or refused by name: every error is a `TypeError` that says what to write. */
+/** Reads the values of command line options: every error is a `TypeError` that names the option and says what to write. */
 
 /** The result of `parse` for the command line of `npm run <script>`; reports a wrong one on stderr. */
 export function readOptions<Options>(
@@ -38,7 +38,7 @@ export function duration(option: string, text: string): number {
   throw refuse(option, text, 'is not a duration', 'Write a number and a unit, such as 500ms, 90s, 10m or 24h')
 }
 
-/** As {@link duration}, and no shorter than `leastMs`. */
+/** Reads a {@link duration} of at least `leastMs`. */
 export function atLeast(option: string, text: string, leastMs: number): number {
   const value = duration(option, text)
   if (value < leastMs) throw refuse(option, text, `is less than ${leastMs} ms`, 'Write a longer one')

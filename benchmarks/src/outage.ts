@@ -1,4 +1,4 @@
-/** `npm run outage`: the CA is cut off for longer than certificates live; what that costs the node and the CA. `--help` lists the options. */
+/** `npm run outage`: cuts the CA off for longer than certificates live, and measures the cost to the node and the CA. `--help` lists the options. */
 
 import { readOptions } from './option-values.ts'
 import { cut } from './outage/cut.ts'
@@ -30,7 +30,7 @@ async function main(args: readonly string[]): Promise<number> {
   return 0
 }
 
-/** Each round begins with another side. */
+/** Each round begins with a different side. */
 function sides({ folders }: OutageOptions, round: number): readonly string[] {
   return round % 2 === 1 ? folders : [...folders].reverse()
 }

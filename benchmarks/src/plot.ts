@@ -11,7 +11,7 @@ interface PlotAxis {
   readonly log?: boolean
 }
 
-/** A value, and where it is a median of few samples the lowest and the highest of them. */
+/** A value; for a median of few samples also the lowest and the highest of them. */
 export type PlotPoint =
   | readonly [x: number, y: number]
   | readonly [x: number, y: number, lowest: number, highest: number]
@@ -26,7 +26,7 @@ export interface PlotSeries {
 /** All series share the unit of `y`. */
 interface LinePlot {
   readonly title: string
-  /** Under the title: with what, for how long, how often. */
+  /** The subtitle: the machine, the duration, the number of runs. */
   readonly conditions: string
   readonly x: PlotAxis
   readonly y: PlotAxis
@@ -34,27 +34,27 @@ interface LinePlot {
 }
 
 const WIDTH = 760
-/** Of axes and lines, the legend and the title apart. */
+/** The height of axes and lines, without the title and the legend. */
 const GRID_HEIGHT = 262
 const MARGIN = 16
-/** Characters a line. The renderer measures no text, so they are counted for a wide font. */
+/** Characters a line. The renderer measures no text, so the limit fits a wide font. */
 const TITLE_COLUMNS = 80
 const CONDITION_COLUMNS = 105
 const LEFT = 64
-/** Of the title, and of the name of the axis. */
+/** The height of the title and of the axis name. */
 const ABOVE_GRID = 68
 const CONDITION_LINE = 15
 const BELOW_GRID = 56
-/** A series a line, since names that stand side by side run into each other. */
+/** The legend has one series a line: names side by side run into each other. */
 const LEGEND_LINE = 20
 const LEGEND_TEXT = 14
-/** Pixels: half of the stroke at each end of a range. */
+/** Pixels: half of the stroke's width at each end of a range. */
 const RANGE_CAP = 4
-/** Mid-tones that keep a contrast of 3:1 to white and to near-black alike, since the page behind the plot is unknown. */
+/** Mid-tones with a contrast of 3:1 to white and to near-black, since the page's background is unknown. */
 const COLORS = ['#2f81d6', '#d9640f', '#2a9d62', '#b663d1', '#c0812a', '#d8506e', '#1d98a8', '#7d7dd8']
 const TEXT = '#7d8590'
 const GRID_LINE = 'rgba(125,133,144,0.3)'
-/** With more points than this the dots would hide the line. */
+/** The dots of more points would hide the line. */
 const MOST_DOTS = 40
 
 use([CustomChart, LineChart, GridComponent, LegendComponent, TitleComponent, SVGRenderer])
@@ -168,12 +168,12 @@ function rangesOf({ points }: PlotSeries, color: string): CustomSeriesOption {
   }
 }
 
-/** A picture in a page has no use for the rules of what is under the mouse, nor for the classes that they name. */
+/** A static picture needs neither the hover rules nor the classes that they name. */
 function withoutHover(svg: string): string {
   return svg.replace(/<style[^>]*>.*?<\/style>\n?/s, '').replaceAll(/ class="[^"]*"/g, '')
 }
 
-/** The renderer numbers its ids over the life of the process: number them by their place in this plot. */
+/** Renumbers ids by their place in this plot: the renderer numbers them over the life of the process. */
 function withStableIds(svg: string): string {
   const renamed = new Map<string, string>()
   return svg.replaceAll(/\bzr\d+-[\w-]+/g, id => {
@@ -183,7 +183,7 @@ function withStableIds(svg: string): string {
   })
 }
 
-/** For those who cannot see the picture. */
+/** Readers who cannot see the picture get the title. */
 function withTitle(svg: string, title: string): string {
   const escaped = title.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
   return svg.replace('>', () => `>\n<title>${escaped}</title>`)

@@ -1,13 +1,13 @@
-/** A CA that says on command that something changed: each time is one renewal of the identities named, or one root more. */
+/** A CA that announces changes on command: each one renews the named identities, or adds a root. */
 import type { CAChange, CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core/plugin'
 
-/** Certificates come from `inner`, which it closes with itself; changes and roots from the benchmark. */
+/** Certificates come from `inner`, which it also closes; changes and roots come from the benchmark. */
 export class PromptedClient implements CAClient {
   readonly #inner: CAClient
   readonly #roots: string[]
   #listener: ((change: CAChange) => void) | undefined
 
-  /** `roots` (PEM): the trust anchors to begin with. */
+  /** `roots` (PEM): the initial trust anchors. */
   constructor(inner: CAClient, roots: readonly string[]) {
     this.#inner = inner
     this.#roots = [...roots]

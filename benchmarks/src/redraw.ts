@@ -1,4 +1,4 @@
-/** `npm run plots --workspace benchmarks`: draws the plots and writes the README's table again from `results/`, and measures nothing. */
+/** `npm run plots --workspace benchmarks`: redraws the plots and the README's table from `results/` without measuring. */
 import { readFile } from 'node:fs/promises'
 import { savePlots } from './peers/growth.ts'
 import { writeTable } from './peers/readme-table.ts'

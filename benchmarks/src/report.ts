@@ -1,4 +1,4 @@
-/** The figures of every suite, and how they are shown: a table with the machine on top, and the same as JSON. */
+/** The figures of every suite as a table with the machine on top, and as JSON. */
 import { mkdir, writeFile } from 'node:fs/promises'
 import { arch, availableParallelism, cpus, release, totalmem } from 'node:os'
 import { cpuFlags } from './peers/proc.ts'
@@ -7,23 +7,23 @@ import { cpuFlags } from './peers/proc.ts'
 export interface Figure {
   /** The measured work, such as `ECDSA P-256 key + CSR`. */
   readonly work: string
-  /** How, such as `native, batch of 1,000`. */
+  /** The way it was done, such as `native, batch of 1,000`. */
   readonly how: string
   /** The median, in `unit`. */
   readonly median: number
-  /** The quarter-points around it: how noisy it was. */
+  /** The quarter-points around the median, which show the noise. */
   readonly p25: number
   readonly p75: number
   readonly unit: string
   readonly samples: number
 }
 
-/** Instructions that make keys, signatures and hashes quicker. */
+/** Instructions that speed up keys, signatures and hashes. */
 const FEATURES = ['adx', 'bmi2', 'avx2', 'avx512f', 'avx512ifma', 'sha_ni', 'vaes', 'sha2']
 
 export interface Machine {
   readonly cpu: string
-  /** Which of the instructions that matter here it has, as Linux names them. */
+  /** The instructions of {@link FEATURES} that it has, by Linux's names. */
   readonly features: readonly string[]
   readonly cores: number
   readonly memoryGiB: number
@@ -70,7 +70,7 @@ export function markdownTable(header: readonly string[], rows: readonly (readonl
   return [line(header), line(header.map(() => '---')), ...rows.map(line)].join('\n')
 }
 
-/** Where `results/` and `plots/` go: into the tracked folder if the user asked for it, else into one that git ignores. */
+/** The folder for `results/` and `plots/`: the tracked one if the user asked for it, else one that git ignores. */
 export function outputFolder(tracked: boolean): URL {
   return new URL(tracked ? '../' : '../../.cache/benchmarks/', import.meta.url)
 }

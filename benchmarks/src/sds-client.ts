@@ -1,14 +1,14 @@
-/** The other side of the SDS suite, in a process of its own: opens streams, reports when all have been answered and pushed to. */
+/** The client of the SDS suite, in a separate process: opens streams, and reports when all have an answer and a push. */
 import * as grpc from '@grpc/grpc-js'
 
 export interface ClientOrder {
   readonly socket: string
   readonly name: string
-  /** Each on a connection of its own, as every Envoy has one. */
+  /** Streams, each on a separate connection, as every Envoy has one. */
   readonly streams: number
 }
 
-/** `at` is `process.hrtime.bigint()`, one clock for all processes of a machine, as text. */
+/** `at` is `process.hrtime.bigint()` as text: one clock for all processes of a machine. */
 export type ClientReport =
   | { readonly kind: 'answered'; readonly at: string; readonly startedAt: string }
   | { readonly kind: 'pushed'; readonly at: string }

@@ -37,7 +37,7 @@ export async function measureSds(sizes: readonly number[], pushes: number): Prom
   manager.add(identity)
   await manager.get({ kind: 'identity', identity }, { signal: new AbortController().signal })
   await using _server = await createSdsServer({
-    // A fleet of one uid asks faster than a caller may by default.
+    // The fleet has one uid, and asks faster than a caller may by default.
     sockets: [{ path: socket, identity, limits: { perCaller: { requestsPerSecond: 1_000_000, bytes: 2 ** 30 } } }],
     source: manager,
     clock,

@@ -1,4 +1,4 @@
-/** `npm run simulate`: what many nodes do to a CA, and what that does to them. `--help` lists the options. */
+/** `npm run simulate`: the load of many nodes on a CA, and its effect on them. `--help` lists the options. */
 import { readFile } from 'node:fs/promises'
 import { readOptions } from './option-values.ts'
 import { outputFolder, prettyJson, writeOutput } from './report.ts'
@@ -26,9 +26,9 @@ const TITLES: Readonly<Record<Exclude<ScenarioName, 'capacity'>, readonly [title
   month: ['A month with three outages', month],
 }
 const RESULTS = 'results/simulate.json'
-/** So that each takes about a minute. */
+/** Each scenario takes about a minute at its scale. */
 const OWN_SCALE: Readonly<Partial<Record<ScenarioName, number>>> = { outage: 0.25, capacity: 0.1 }
-/** Between two lines of progress, milliseconds of real time. */
+/** The time between two lines of progress, milliseconds of real time. */
 const PROGRESS_EVERY_MS = 2_000
 
 async function main(args: readonly string[]): Promise<number> {
@@ -82,7 +82,7 @@ function showProgress(scenario: string): (variant: string, simulatedMs: number) 
   }
 }
 
-/** The results of the other scenarios stay as they are. */
+/** Keeps the results of the other scenarios. */
 async function keep(folder: URL, name: ScenarioName, result: unknown): Promise<void> {
   const before: unknown = JSON.parse(await readFile(new URL(RESULTS, folder), 'utf8').catch(() => '{}'))
   const all = { ...(before instanceof Object ? before : {}), [name]: result }

@@ -1,4 +1,4 @@
-/** `npm run soak`: many identities with short lives, for long, and a client that looks at every secret. `--help` lists the options. */
+/** `npm run soak`: many short-lived identities over a long time, and a client that checks every secret. `--help` lists the options. */
 import { readOptions } from './option-values.ts'
 import { cleanUpOnExit } from './peers/workdir.ts'
 import { describeMachine, outputFolder, prettyJson, writeOutput } from './report.ts'
@@ -53,7 +53,7 @@ function rounded(sample: Observed['samples'][number]): unknown {
 try {
   process.exitCode = await main(process.argv.slice(2))
 } catch (error) {
-  // A failed start says why in its message; anything else is a bug of this program.
+  // A failed start gives its reason in the message; any other error is a bug of this program.
   if (!(error instanceof Error) || error instanceof TypeError) throw error
   process.stderr.write(`soak: ${error.message}\n`)
   process.exitCode = 1

@@ -38,7 +38,7 @@ export const ROWS = [
         title: 'The next certificate ends in',
         kind: 'stat',
         unit: 's',
-        about: 'Of all chosen agents.',
+        about: 'The first among all chosen agents.',
         queries: {
           remaining: `min(livery_certificates_earliest_expiration_timestamp_seconds{${CHOSEN}}) - time()`,
         },
@@ -92,7 +92,7 @@ export const ROWS = [
         queries: { '{{reason}}': rate('livery_certificates_withdrawn', 'reason') },
       },
       {
-        title: 'Clock of the CA against that of the node',
+        title: 'Clock of the CA against the clock of the node',
         kind: 'timeseries',
         unit: 's',
         about:
@@ -137,7 +137,7 @@ export const ROWS = [
         queries: { '{{minute}}': sum('livery_renewals_planned', 'minute') },
       },
       {
-        title: 'Certificates that end within so many seconds',
+        title: 'Certificates that end within this many seconds',
         kind: 'bargauge',
         queries: { '{{le}}': sum('livery_certificate_remaining_seconds_bucket', 'le') },
       },
@@ -197,7 +197,7 @@ export const ROWS = [
         title: 'Time to an ACK',
         kind: 'timeseries',
         unit: 's',
-        about: 'A client that never answers is not in it: livery trust status names those that a root waits for.',
+        about: 'A client that never answers is not in it: livery trust status names the clients that a root waits for.',
         queries: quantiles(`livery_sds_ack_lag_seconds_bucket{${CHOSEN}}`),
       },
       {
@@ -226,7 +226,7 @@ export const ROWS = [
         title: 'Memory used',
         kind: 'timeseries',
         unit: 'percentunit',
-        about: 'Of the limit of the control group, and of the heap.',
+        about: 'As a share of the control group limit, and of the heap limit.',
         queries: {
           '{{instance}}': `process_resident_memory_bytes{${CHOSEN}} / livery_memory_limit_bytes{${CHOSEN}}`,
           'heap of {{instance}}': `nodejs_heap_used_bytes{${CHOSEN}} / nodejs_heap_limit_bytes{${CHOSEN}}`,

@@ -17,19 +17,19 @@ import {
   write,
 } from '../../scripts/program-files.mjs'
 
-/** Where the packages are in the image, by the names that they have in node_modules. */
+/** The folder of the packages in the image, under their names in node_modules. */
 const PREFIX = 'usr/lib/livery'
 /** The user of the image; no other image should have it, since processes of one user can end each other. */
 const UID = 15_100
-/** Enough for the sockets of workloads: `deploy/helm/livery/README.md` says why. They count only where the pod grants them. */
+/** The capabilities for the sockets of workloads: `deploy/helm/livery/README.md` says why. They count only where the pod grants them. */
 const CAPABILITIES = 'cap_chown,cap_dac_override+p'
-/** Of coreutils, for the options of Node in a first line. */
+/** From coreutils; a program's first line uses it to pass options to Node. */
 const ENV = '/usr/bin/env'
 const SETPRIV = '/usr/bin/setpriv'
-/** Of util-linux, for the volumes of pods. They keep no set-user-ID bit. */
+/** From util-linux, for the volumes of pods. The copies have no set-user-ID bit. */
 const MOUNT = ['/usr/bin/mount', '/usr/bin/umount']
 
-/** Files of Debian that were laid, by their paths here and there. */
+/** Debian's files in the image, by their paths on this machine and there. */
 const systemFiles = []
 
 const { values: options } = parseArgs({ options: { out: { type: 'string' }, addon: { type: 'string' } } })
@@ -46,7 +46,7 @@ laySystem()
 layBillOfMaterials()
 await layCompiledCode()
 
-/** Node itself, the command `livery`, and what gives it capabilities that the pod grants. */
+/** Node itself, the command `livery`, and the program that passes on the capabilities that the pod grants. */
 function layProgram() {
   layFile(realpathSync(process.execPath), 'usr/bin/node')
   const start = `#!${ENV} -S /usr/bin/node ${NODE_OPTIONS.join(' ')}\n`
@@ -54,7 +54,7 @@ function layProgram() {
   const programs = [ENV, SETPRIV, ...MOUNT]
   systemFiles.push(...programs, ...new Set([process.execPath, ...programs, addon].flatMap(libraries)))
   for (const file of systemFiles) layFile(file, file)
-  // Kubernetes gives a user other than root no ambient capabilities: a file that has them is the way.
+  // Kubernetes gives a user other than root no ambient capabilities: the file has to have them.
   execFileSync('setcap', [CAPABILITIES, join(out, 'usr/bin/setpriv')])
 }
 
@@ -64,18 +64,18 @@ function libraries(file) {
   return [...listed.matchAll(/(?:=> )?(\/\S+) \(0x/g)].map(([, path]) => path)
 }
 
-/** Users, names and the roots of public CAs: what the C library and Node read. */
+/** Users, names and the roots of public CAs, for the C library and Node. */
 function laySystem() {
   writeFile('etc/passwd', `root:x:0:0:root:/:/sbin/nologin\nlivery:x:${UID}:${UID}:livery:/:/sbin/nologin\n`)
   writeFile('etc/group', `root:x:0:\nlivery:x:${UID}:\n`)
   writeFile('etc/nsswitch.conf', 'passwd: files\ngroup: files\nhosts: files dns\n')
   layFile('/etc/ssl/certs/ca-certificates.crt', 'etc/ssl/certs/ca-certificates.crt')
-  // Where a read-only root needs something to mount on.
+  // Mount points, which a read-only root has to contain.
   for (const folder of ['etc/livery', 'run/livery', 'var/run/secrets', 'proc', 'dev', 'sys', 'tmp'])
     mkdirSync(join(out, folder), { recursive: true })
 }
 
-/** What V8 compiles for a start, which its user can read and not write: the program starts once as it will in the image. */
+/** The code that V8 compiles for a start: the image's user can only read it. The program starts once as it will in the image. */
 async function layCompiledCode() {
   const cache = join(out, PREFIX, CACHE)
   const work = join(out, 'tmp/first-start')
@@ -88,7 +88,7 @@ async function layCompiledCode() {
   execFileSync('chmod', ['-R', 'u=rwX,go=rX', cache])
 }
 
-/** With the Debian packages that files come from. */
+/** Lists also the Debian packages of the files. */
 function layBillOfMaterials() {
   writeFile('usr/share/livery/livery.cdx.json', billOfMaterials('container', debianComponents()))
 }
@@ -101,7 +101,7 @@ function debianComponents() {
   })
 }
 
-/** dpkg knows some files with the `/usr` of today's systems, and some without. */
+/** dpkg knows some files under `/usr`, as on today's systems, and some without. */
 function owner(file) {
   for (const path of [file, `/usr${file}`, file.replace(/^\/usr/, '')]) {
     const { status, stdout } = spawnSync('dpkg-query', ['--search', path], { encoding: 'utf8' })
@@ -110,7 +110,7 @@ function owner(file) {
   throw new Error(`rootfs: no Debian package has ${file}: lay out the image on Debian`)
 }
 
-/** A file of Debian, at the path that it has. */
+/** Copies a file of Debian, by default to the same path. */
 function layFile(from, to) {
   lay(from, join(out, to), /usr\/bin\/|ld-linux/.test(to) ? 0o755 : 0o644)
 }

@@ -42,7 +42,7 @@ export const plugin = defineCAPlugin({
   create: (context, config) => new ExampleClient(context, config),
 })
 
-/** A chain and every root, several times over. */
+/** Room for a chain and every root, several times over. */
 const MAX_ANSWER_BYTES = 262_144
 const REMEDY = 'Check url'
 const CODES: Readonly<Record<number, CAErrorCode>> = {
@@ -99,7 +99,7 @@ class ExampleClient implements CAClient {
     await this.#http[Symbol.asyncDispose]()
   }
 
-  /** Read at each call: tokens change on disk. */
+  /** Reads the token at each call: tokens change on disk. */
   async #token(tokenFile: string | undefined, signal: AbortSignal): Promise<string | undefined> {
     const credential = await this.#context.credentials?.get({ signal, ...(tokenFile !== undefined && { tokenFile }) })
     return credential?.token
@@ -111,7 +111,7 @@ class ExampleClient implements CAClient {
     const { action } = request
     if (status === 200 && json) return json
     if (status === 200) throw badAnswer({ action, remedy: REMEDY }, 'is not a JSON object')
-    // Without the text of the CA: it may quote the token.
+    // The CA's text is left out: it may quote the token.
     throw caError(CODES[status] ?? 'unavailable', {
       action,
       reason: `it refused with HTTP ${status}`,

@@ -2,7 +2,8 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
-const NOT_SHIPPED = new Set(['dist', 'node_modules', 'package-lock.json'])
+// The links of the README lead into this repository.
+const NOT_SHIPPED = new Set(['dist', 'node_modules', 'package-lock.json', 'README.md'])
 
 const template = join(import.meta.dirname, 'dist', 'template')
 const example = join(import.meta.dirname, '..', '..', 'examples', 'ca-plugin')

@@ -9,7 +9,7 @@ import { fingerprint, isDone, root } from '../../scripts/setup-step.mjs'
 const source = join(dirname(fileURLToPath(import.meta.url)), 'src')
 const out = join(root, 'packages', 'agent', 'page-dist')
 const stamp = join(root, '.cache', 'page-stamp')
-/** The libraries whose code is in the result. */
+/** The libraries that the result contains. */
 const BUNDLED = ['preact', '@preact/signals', '@preact/signals-core']
 
 /** Whether page-dist was built from these sources. */
@@ -18,9 +18,9 @@ export function isPageCurrent() {
 }
 
 export async function buildPage() {
-  // Read before: a source that changes during the build makes the page stale.
+  // Computed first: a source that changes during the build makes the page stale.
   const wanted = fingerprint(inputs())
-  // Not at the top: the set-up imports this before the dependencies are installed.
+  // Lazy, since the set-up imports this before the dependencies are installed.
   const { build } = await import('esbuild')
   const { outputFiles } = await build({
     absWorkingDir: source,
@@ -45,14 +45,14 @@ export async function buildPage() {
   writeFileSync(stamp, wanted)
 }
 
-/** By rename: an agent that runs never reads half of a file. */
+/** A rename ensures that a running agent never reads half of a file. */
 function place(name, contents) {
   const partial = join(out, `.${name}.${process.pid}`)
   writeFileSync(partial, contents)
   renameSync(partial, join(out, name))
 }
 
-/** With all sources of the agent, of which the page takes some. */
+/** The inputs include all sources of the agent, since the page takes some. */
 function inputs() {
   const folders = [source, join(root, 'packages', 'agent', 'src')]
   return [...folders.flatMap(filesBelow), fileURLToPath(import.meta.url), join(root, 'package-lock.json')].sort()

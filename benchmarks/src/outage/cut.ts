@@ -1,4 +1,4 @@
-/** One outage of the CA of a running agent, as the agent's own metrics see it. */
+/** One outage of a running agent's CA, seen by the agent's own metrics. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,15 +16,15 @@ const SAMPLE_MS = 200
 const BACK_WITHIN_MS = 300_000
 
 interface Observed {
-  /** How long an identity was without a certificate, mean of all. */
+  /** The mean time that an identity was without a certificate. */
   readonly missingSeconds: number
-  /** From the moment when the CA could be reached until every identity had a certificate. */
+  /** The time from when the CA was reachable again until every identity had a certificate. */
   readonly backAfterSeconds: number
-  /** Used in that time by the agent and by the CA, on all threads, in steps of 10 ms: it counts less what else the machine does. */
+  /** CPU used in that time by the agent and by the CA, on all threads, in steps of 10 ms: less sensitive to other load. */
   readonly agentCpuSeconds: number
   readonly caCpuSeconds: number
   readonly calls: number
-  /** Calls in a second, from the end of the outage on. */
+  /** The peak of calls a second after the end of the outage. */
   readonly highestRate: number
 }
 
@@ -43,7 +43,7 @@ export async function cut(folder: string, { identities, ttlMs, cutMs, manner }: 
   const sample = () => look(agent.admin)
   const cpu = async () => ({ agent: await cpuSeconds(agent.pid), ca: await cpuSeconds(ca.pid) })
   while ((await sample()).available < identities) await sleep(SAMPLE_MS)
-  // Renewals are spread by then.
+  // Renewals are spread out after one lifetime.
   await sleep(ttlMs)
   const before = await sample()
   await link.cut(manner)

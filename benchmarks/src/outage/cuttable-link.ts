@@ -1,4 +1,4 @@
-/** A TCP connection to the CA that can be cut: refused, or accepted and never answered. */
+/** A TCP connection to the CA that can be cut: it refuses connections, or accepts and never answers. */
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { listening, portOf } from '@livery/test-support'
@@ -23,7 +23,7 @@ export class CuttableLink implements AsyncDisposable {
     return link
   }
 
-  /** Open connections are lost; with `refuse` they are reset, with `silent` nothing moves on them. */
+  /** Open connections are lost: `refuse` resets them, `silent` moves nothing on them. */
   async cut(manner: 'refuse' | 'silent'): Promise<void> {
     if (manner === 'silent') {
       this.#isSilent = true

@@ -8,7 +8,7 @@ export interface OutageOptions {
   readonly identities: number
   readonly ttlMs: number
   readonly cutMs: number
-  /** `refuse`: connections are refused. `silent`: they are accepted and nothing answers. */
+  /** `refuse`: connections are refused. `silent`: they are accepted, and nothing answers. */
   readonly manner: 'refuse' | 'silent'
   readonly rounds: number
   /** Working copies whose agents are measured. */
@@ -33,7 +33,7 @@ A duration is a number and ms, s, m or h, such as 90s.
 
 const HERE = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** The options, or `undefined` where the help is wanted. Throws a `TypeError` that names option, value and remedy. */
+/** Reads the options; `undefined` if the user wants the help. Throws a `TypeError` that names option, value and remedy. */
 export function parseOptions(args: readonly string[]): OutageOptions | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   if (values.help) return undefined

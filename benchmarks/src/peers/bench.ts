@@ -6,26 +6,26 @@ import type { WorkingCopy } from './working-copy.ts'
 export interface Bench {
   readonly programs: Programs
   readonly rounds: number
-  /** Another working copy of Livery, set up, for the rows that can measure it too. */
+  /** Another working copy of Livery, ready to run, for the rows that can measure it too. */
   readonly against?: WorkingCopy
-  /** Progress, a line on stderr. */
+  /** Writes a line of progress on stderr. */
   readonly say: (message: string) => void
 }
 
-/** `T`: what it measures. */
+/** `T`: the type of the measurement. */
 export interface Row<T = Comparison> {
-  /** For `--only`. */
+  /** The name for `--only`. */
   readonly name: string
-  /** Without these programs the row is skipped. */
+  /** Programs without which the row is skipped. */
   readonly needs: readonly Program[]
-  /** Without these our own side is measured all the same. */
+  /** Programs of the peers; our own side is measured without them too. */
   readonly against?: readonly Program[]
-  /** Anything else that this machine may lack: why the row is skipped, or `undefined`. */
+  /** Returns why this machine cannot measure the row, or `undefined`. */
   readonly obstacle?: () => Promise<string | undefined>
   measure(bench: Bench): Promise<readonly T[]>
 }
 
-/** `side` where the program that it measures is there, else nothing. */
+/** Returns `side` if the program that it measures is there, else nothing. */
 export function ifPresent<T>({ programs }: Bench, program: Program, side: () => T): T[] {
   return 'absent' in programs[program] ? [] : [side()]
 }

@@ -35,7 +35,7 @@ export const coldStartRows: readonly Row[] = [
   { name: 'cold-memory', needs, measure: measureMemory },
 ]
 
-/** What the figures of a sample are, in the order of the table. */
+/** The figures of a sample, in the order of the table. */
 const FIGURES = [
   { measure: LAST_SECRET, what: 'start of the agent to the last secret', unit: 's' },
   { measure: CPU, what: "agent's CPU an identity, start included", unit: 'ms' },
@@ -46,27 +46,27 @@ const FIGURES = [
 ] as const
 
 const ALL = FIGURES.map(({ measure }) => measure)
-/** It has no socket. */
+/** ztunnel's manager has no socket. */
 const OF_ZTUNNEL = ALL.filter(measure => measure !== CPU_AFTER_START)
 
 interface Peer {
-  /** In the table. */
+  /** The name in the table. */
   readonly name: string
   readonly side: Side
-  /** Which of its figures are shown; the ratios to reach, by figure. */
+  /** The figures that are shown, and the ratios to reach. */
   readonly figures: readonly string[]
   readonly atMost?: Readonly<Record<string, number>>
 }
 
 interface ColdStart {
   readonly row: string
-  /** How many identities, and how they are asked for. */
+  /** The number of identities, and how they are requested. */
   readonly how: string
   readonly ours: Side
-  /** Which of the figures are shown. */
+  /** The figures that are shown. */
   readonly figures: readonly string[]
   readonly peers: readonly Peer[]
-  /** Of ours, by figure, in its unit. */
+  /** The limit of our figures, each in its unit. */
   readonly atMost?: Readonly<Record<string, number>>
 }
 
@@ -126,7 +126,7 @@ function otherCopy(bench: Bench, copy: WorkingCopy, how: string, identities: num
   }
 }
 
-/** Its concurrency and delays are those of the release; the second is what setting one socket option would give. */
+/** The release's concurrency and delays; the second peer shows the effect of one socket option. */
 function ztunnelPeers(bench: Bench, identities: number): readonly Peer[] {
   if (whatIsAbsent(bench.programs, ZTUNNEL) !== undefined) return []
   const peer = (name: string, options: readonly string[], figures: readonly string[]): Peer => ({
@@ -148,10 +148,10 @@ async function compare(bench: Bench, starts: readonly ColdStart[]): Promise<Comp
   return starts.flatMap(start => comparisonsOf(start, measured))
 }
 
-/** By then an agent has kept what V8 compiled for it. */
+/** An agent has stored V8's compile cache by then. */
 const KEPT_AFTER_MS = 5_000
 
-/** The first start of a working copy compiles its sources, later ones find them compiled. */
+/** The first start of a working copy compiles its sources; later ones find them compiled. */
 async function fillCompileCaches(bench: Bench): Promise<void> {
   for (const copy of [THIS_COPY, ...(bench.against ? [bench.against.folder] : [])]) {
     await using workdir = new Workdir()

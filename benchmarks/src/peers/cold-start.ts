@@ -8,19 +8,19 @@ import type { SpireAgent } from './spire.ts'
 import { Workdir } from './workdir.ts'
 
 export const LAST_SECRET = 's to the last secret'
-/** User and system time of the agent, every thread, from its start to the last secret. */
+/** The agent's user and system time, every thread, from its start to the last secret. */
 export const CPU = 'CPU ms an identity'
-/** The same less what it had used when its socket, with as many identities configured, accepted a connection. */
+/** The same without what it had used when its socket, with as many identities configured, accepted a connection. */
 export const CPU_AFTER_START = 'CPU ms an identity after the start'
 /** VmHWM of the agent. */
 export const PEAK = 'MB at most'
 export const P50 = 'ms from asked to sent, p50'
 export const P99 = 'ms from asked to sent, p99'
 
-/** How the client asks for so many identities. */
+/** The client's options for a number of identities. */
 export type Asking = (identities: number) => LoadOptions
 
-/** A stream for each identity. */
+/** Opens a stream for each identity. */
 export const onConnections =
   (connections: number): Asking =>
   identities => ({
@@ -30,16 +30,16 @@ export const onConnections =
     san: LOAD_IDENTITY,
   })
 
-/** A stream and a connection for each identity. */
+/** Opens a stream and a connection for each identity. */
 export const onConnectionsOfTheirOwn: Asking = identities => onConnections(identities)(identities)
 
-/** The client's `{i}` is the same for all names of a stream, so that they are written out, and the SANs are not compared. */
+/** Names are written out, since the client's `{i}` is the same for all names of a stream; SANs are not compared. */
 export const onOneStream: Asking = identities => ({
   clients: 1,
   names: Array.from({ length: identities }, (_, index) => LOAD_IDENTITY.replace('{i}', `${index}`)).join(','),
 })
 
-/** `copy`: the working copy whose agent starts; by default this one. */
+/** `copy`: the working copy of the agent; default: this one. */
 export async function coldStart(bench: Bench, identities: number, asking: Asking, copy?: string): Promise<Sample> {
   await using workdir = new Workdir()
   const ca = await startCA(bench, workdir)
@@ -53,7 +53,7 @@ export async function coldStart(bench: Bench, identities: number, asking: Asking
   )
 }
 
-/** On one stream, as its cache holds a thousand. */
+/** Uses one stream, as SPIRE's cache holds a thousand. */
 export async function spireColdStart(
   bench: Bench,
   { workdir, command, socket, identities }: SpireAgent,
@@ -61,7 +61,7 @@ export async function spireColdStart(
   return startAndAsk(bench, workdir, { spawn: command, uds: socket }, identities, onOneStream)
 }
 
-/** Its manager has no socket: the program asks itself, for all at once. */
+/** ztunnel's manager has no socket: the program asks itself, for all at once. */
 export async function ztunnelColdStart(bench: Bench, identities: number, options: readonly string[]): Promise<Sample> {
   await using workdir = new Workdir()
   const ca = await startCA(bench, workdir)

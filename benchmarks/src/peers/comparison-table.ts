@@ -34,8 +34,8 @@ export function withTable(readme: string, table: string): string | undefined {
 }
 
 /**
- * The README of the repository has a few of the rows. Replaces each by the row of `table` with the same work and peer, and the
- * line of the machine; a row that `table` does not have stays. `undefined` without markers.
+ * Updates the README of the repository, which has a few of the rows: replaces each by the row of `table` with the same work
+ * and peer, and the line of the machine; other rows stay. `undefined` without markers.
  */
 export function withSameRows(readme: string, table: string): string | undefined {
   const [, block] = readme.split(BEGIN)
@@ -47,7 +47,7 @@ export function withSameRows(readme: string, table: string): string | undefined 
   return withTable(readme, lines.join('\n'))
 }
 
-/** The work, and the name of the peer in front of its figure. */
+/** The work, and the peer's name before its figure. */
 function rowKey(line: string): string {
   const [work = '', , peer = ''] = line.split(' | ')
   return `${work} ${peer.split(':')[0]}`
@@ -67,7 +67,7 @@ function toCells(comparison: Comparison): string[] {
   ]
 }
 
-/** The median, and the lowest and highest where they differ from it. */
+/** The median, and the lowest and highest sample if they differ from it. */
 function tellSamples(samples: readonly number[], unit: string): string {
   const [middle, lowest, highest] = [median(samples), Math.min(...samples), Math.max(...samples)].map(formatNumber)
   return lowest === highest ? `${middle} ${unit}` : `${middle} ${unit} (${lowest}–${highest})`

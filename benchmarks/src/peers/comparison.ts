@@ -1,4 +1,4 @@
-/** One line of the table: what was measured of us and of a peer, what was to be reached, and whether it was. */
+/** One line of the table: the figures of Livery and of a peer, the target, and whether it is met. */
 import { median, pairRatio } from './rounds.ts'
 
 /** `ratio` is ours divided by the peer's; `exactly` holds for every sample, the others for the median. */
@@ -9,7 +9,7 @@ export interface Target {
 }
 
 export interface Comparison {
-  /** The row that measured it, as `--only` names it. */
+  /** The name of its row for `--only`. */
   readonly row: string
   readonly work: string
   readonly unit: string
@@ -20,7 +20,7 @@ export interface Comparison {
   readonly target?: Target
 }
 
-/** A row, or the peer of one, that was not measured: something was not there (`row`, `peer`), or went wrong. */
+/** A row or a peer that was not measured: something was missing (`row`, `peer`), or went wrong. */
 export interface Skipped {
   readonly row: string
   readonly what: 'row' | 'peer' | 'failure'
@@ -32,7 +32,7 @@ export function ratioOf({ ours, peer }: Comparison): number | undefined {
   return peer && pairRatio(ours, peer.samples)
 }
 
-/** `undefined` where there is no target, or its peer was not measured. */
+/** `undefined` without a target, or if its peer was not measured. */
 export function isMet(comparison: Comparison): boolean | undefined {
   const { ours, target } = comparison
   if (!target) return undefined

@@ -1,4 +1,4 @@
-/** How figures grow with identities and with streams: what the plots show. */
+/** The growth of figures with identities and with streams, for the plots. */
 import { linePlot, type PlotPoint, type PlotSeries } from '../plot.ts'
 import { writeOutput } from '../report.ts'
 import { type Bench, ifPresent } from './bench.ts'
@@ -13,10 +13,10 @@ import { Workdir } from './workdir.ts'
 const IDENTITIES = [100, 1_000, 10_000] as const
 const STREAMS = [1, 100, 1_000, 5_000] as const
 const HELD = 100
-/** Half of them are enough for a plot; one stream alone is slow. */
+/** Half of the responses are enough for a plot; one stream alone is slow. */
 const responsesOf = (streams: number) => (streams === 1 ? 4_000 : 24_000)
 const SETTLE_MS = 3_000
-/** Three show the shape; five would be half of a whole run's time. */
+/** Three rounds show the shape; five would take half of a whole run's time. */
 const MAX_ROUNDS = 3
 
 const COLD_START = 'cold start, s'
@@ -26,8 +26,8 @@ const LAST = 'push to the last stream, ms'
 const PUSH = 'server CPU per push, µs'
 
 const HOLDERS = 'Livery holds 100 identities, an Istio agent one'
-const EACH_OWN = 'each stream on a connection of its own'
-/** File, title, and under what conditions it was measured. */
+const EACH_OWN = 'each stream on a separate connection'
+/** File, title, and the conditions of the measurement. */
 const PLOTS = {
   coldStartByIdentities: [
     'cold-start-by-identities.svg',
@@ -37,12 +37,12 @@ const PLOTS = {
   memoryByIdentities: [
     'memory-by-identities.svg',
     'Resident memory by identities',
-    '24 h certificates, 100 open streams, each on a connection of its own, after 3 s',
+    '24 h certificates, 100 open streams, each on a separate connection, after 3 s',
   ],
   responseByIdentities: [
     'response-by-identities.svg',
     'CPU of an SDS response by identities',
-    'User and system time of the server, 100 streams, each on a connection of its own',
+    'User and system time of the server, 100 streams, each on a separate connection',
   ],
   responseByStreams: [
     'response-by-streams.svg',
@@ -66,14 +66,14 @@ const PLOTS = {
   ],
 } as const
 
-/** One plot: a measure over a number of things, a line for each program, medians with all their samples. */
+/** One plot: a measure over a number of things, a line for each program, medians with all samples. */
 export interface Growth {
   readonly file: string
   readonly title: string
   readonly conditions: string
   readonly over: 'identities' | 'streams'
   readonly measure: string
-  /** Where values spread over powers of ten. A straight line of slope 1 is linear growth. */
+  /** Set for values over powers of ten. A straight line of slope 1 is linear growth. */
   readonly logarithmic: boolean
   readonly series: readonly { readonly name: string; readonly points: readonly GrowthPoint[] }[]
 }
@@ -91,7 +91,7 @@ export async function savePlots(folder: URL, growths: readonly Growth[]): Promis
   for (const growth of growths) await writeOutput(folder, `plots/${growth.file}`, draw(growth))
 }
 
-/** A sample in which the kernel saw no CPU is left out. */
+/** Leaves out a sample in which the kernel saw no CPU. */
 function draw({ title, conditions, over, measure, logarithmic, series }: Growth): string {
   const lines = series.map(
     ({ name, points }): PlotSeries => ({

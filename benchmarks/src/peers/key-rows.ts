@@ -16,10 +16,10 @@ const OURS = 'livery'
 const ISTIO = 'Istio GenCSR'
 const WEBCRYPTO = 'WebCrypto'
 
-/** A sample of ours is at least that many CPU seconds: RSA keys differ in how long they take. */
+/** Our samples take at least this many CPU seconds: RSA keys differ in how long they take. */
 const CPU_SECONDS = { 'ecdsa-p256': 2, 'rsa-2048': 4 } as const
 const BATCH = { 'ecdsa-p256': 1_000, 'rsa-2048': 64 } as const
-/** About as long for Istio. */
+/** The benchmark of Istio takes about as long. */
 const ISTIO_BENCHMARK = {
   'ecdsa-p256': { name: 'PeerGenCSRECDSAP256', keys: 8_000 },
   'rsa-2048': { name: 'PeerGenCSRRSA2048', keys: 60 },
@@ -65,10 +65,10 @@ const WORK = { 'ecdsa-p256': 'ECDSA P-256 key + CSR per core', 'rsa-2048': 'RSA-
 interface IstioRow {
   readonly row: string
   readonly type: MeasuredType
-  /** The path through our code, and how it is called. */
+  /** The path through our code, and the way it is called. */
   readonly how: string
   readonly side: Side
-  /** Times Istio's rate. */
+  /** The least multiple of Istio's rate. */
   readonly atLeast: number
 }
 
@@ -107,7 +107,7 @@ function ours(type: MeasuredType): Side {
   return generatorSide(OURS, createKeyGenerator().generator, type, BATCH[type])
 }
 
-/** Batches until enough CPU was used, by whatever thread of this process. */
+/** Runs batches until they have used enough CPU, on any thread of this process. */
 function generatorSide(name: string, generator: KeyGenerator, type: MeasuredType, size: number): Side {
   const request = { type, identity } as const
   const batch = Array.from({ length: size }, () => request)
@@ -137,13 +137,13 @@ function istioSide(bench: Bench, workdir: Workdir, type: MeasuredType): Side {
       const program = pathOf(bench.programs, 'istio-gencsr.test')
       const { stdout, cpuSeconds } = await workdir.run(program, args)
       if (!stdout.includes(`Benchmark${name}`)) throw new Error(`${program} did not run Benchmark${name}: ${stdout}`)
-      // It makes one key before the others, to see how long that takes.
+      // The benchmark makes one key before the others, to time it.
       return { [RATE]: (keys + 1) / cpuSeconds }
     },
   }
 }
 
-/** The rows that `docs/understand/rsa-keys.md` compares: the default against aws-lc's own generator, in the same process. */
+/** The rows that `docs/understand/rsa-keys.md` compares: our default and aws-lc's own generator, in the same process. */
 async function againstLibrary({ rounds, say }: Bench): Promise<Comparison[]> {
   const [simd, library] = [rsaSide('simd'), rsaSide('library')]
   const measured = await inRounds(rounds, [simd.side, library.side], say)

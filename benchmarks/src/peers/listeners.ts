@@ -1,4 +1,4 @@
-/** Ports and sockets of this machine: which answer. */
+/** Checks whether ports and sockets of this machine answer. */
 import { connect } from 'node:net'
 
 /** Whether a connection to a port of this machine, or to the path of a socket, is accepted. */

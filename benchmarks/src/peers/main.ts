@@ -34,9 +34,9 @@ Measures Livery against the programs in the folder DIR, and prints a table. A ro
 
   --only <row,...>  these rows: ${NAMES.join(', ')}
   --rounds <n>      rounds of each row (default: ${ROUNDS})
-  --against <dir>   another working copy of Livery, set up: its cold starts are measured in turn with those of this one
+  --against <dir>   another working copy of Livery, set up: its cold starts are measured in turn with ours
   --save            write results/peers.json, the plots, and the tables of the READMEs. With --only, the rows replace
-                    those of a run of the same day
+                    their old values in a run of the same day
   --help            print this
 `
 
@@ -134,7 +134,7 @@ async function measureRows(
   return comparisons
 }
 
-/** A row that fails is reported and the others are measured: a whole run takes half an hour. */
+/** Reports a row that fails, and measures the others: a whole run takes half an hour. */
 async function measureUnlessSkipped<T>(
   bench: Bench,
   { name, needs, against, obstacle, measure }: Row<T>,
@@ -163,7 +163,7 @@ async function liveryVersion(): Promise<string> {
   return version
 }
 
-/** The peers report no version: the SHA-256 of each program identifies it, in hexadecimal. */
+/** The SHA-256 of each program, in hexadecimal, identifies it: the peers report no version. */
 async function digests(programs: Programs): Promise<Record<string, string>> {
   const entries = PROGRAMS.map(async name => {
     const found = programs[name]

@@ -14,9 +14,9 @@ const HEAP = 'heap bytes'
 const IDENTITIES = 10_000
 const FEWER = 2_000
 const STREAMS = 1_000
-/** Istio's agents are alike: a few of them show what a thousand hold. They share the pages of their program. */
+/** A few of Istio's agents show what a thousand hold: they are alike, and share the pages of their program. */
 const ISTIO_AGENTS = 5
-/** Long enough for garbage of the start to be collected. */
+/** The garbage of the start is collected by then. */
 const SETTLE_MS = 15_000
 
 export const memoryRows: readonly Row[] = [
@@ -24,7 +24,7 @@ export const memoryRows: readonly Row[] = [
   { name: 'memory-idle', needs: ['neutralca'], measure: measureIdle },
 ]
 
-/** Megabytes (10⁶ bytes) resident with `streams` open streams, each on a connection of its own, after a while. */
+/** Resident megabytes (10⁶ bytes) with `streams` open streams, each on a separate connection, after a while. */
 export async function residentMegabytes(
   bench: Bench,
   workdir: Workdir,
@@ -102,7 +102,7 @@ async function measureIdle(bench: Bench): Promise<Comparison[]> {
   ]
 }
 
-/** Resident is the agent as it runs; the heap is that of its parts after a full collection, which no program offers. */
+/** Resident memory is the running agent's; the heap is measured on its parts after a full collection, which no program offers. */
 async function measureHolder(bench: Bench, identities: number): Promise<Sample> {
   await using workdir = new Workdir()
   const ca = await startCA(bench, workdir)

@@ -1,4 +1,4 @@
-/** Identities that nothing lists: one connection asks for all of them at once, as an Envoy with many tenants does after its start. */
+/** Identities that no list names: one connection asks for all of them at once, as an Envoy with many tenants does after its start. */
 import type { Bench, Row } from './bench.ts'
 import { onConnections } from './cold-start.ts'
 import type { Comparison } from './comparison.ts'

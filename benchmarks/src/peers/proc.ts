@@ -11,7 +11,7 @@ export async function endedChildrenCpuSeconds(): Promise<number> {
   return (childrenUser + childrenSystem) / TICKS_PER_SECOND
 }
 
-/** CPU seconds (user and system, every thread) of a process that runs. */
+/** CPU seconds (user and system, every thread) of a running process. */
 export async function cpuSeconds(pid: number): Promise<number> {
   const [user = 0, system = 0] = cpuTicks(await readFile(`/proc/${pid}/stat`, 'utf8'))
   return (user + system) / TICKS_PER_SECOND
@@ -24,14 +24,14 @@ export async function residentBytes(pid: number): Promise<number> {
   return Number(kilobytes) * 1024
 }
 
-/** Those of `flags` that the CPU has, such as `avx512ifma`; none where this is not Linux. */
+/** The ones of `flags` that the CPU has, such as `avx512ifma`; none outside Linux. */
 export function cpuFlags(flags: readonly string[]): string[] {
   if (process.platform !== 'linux') return []
   const found = /^(?:flags|Features)\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1]?.split(' ')
   return flags.filter(flag => found?.includes(flag))
 }
 
-/** The process and everything that it started and that they started, as far as it still runs; parents first. */
+/** The process and its descendants that still run; parents first. */
 export function processTree(pid: number): number[] {
   const children = threadsOf(pid).flatMap(thread => {
     try {

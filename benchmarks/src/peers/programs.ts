@@ -13,7 +13,7 @@ export const PROGRAMS = [
 ] as const
 export type Program = (typeof PROGRAMS)[number]
 
-/** Where each program is, or why it cannot be used. */
+/** The path of each program, or why it cannot be used. */
 export type Programs = Readonly<Record<Program, { readonly path: string } | { readonly absent: string }>>
 
 /**
@@ -26,7 +26,7 @@ export async function findPrograms(folder: string | undefined): Promise<Programs
   return Object.fromEntries(await Promise.all(entries)) as Programs
 }
 
-/** Why `needed` cannot be had, or `undefined` when all of it is there. */
+/** Why one of `needed` is missing, or `undefined` if all are there. */
 export function whatIsAbsent(programs: Programs, needed: readonly Program[]): string | undefined {
   const reasons = needed.flatMap(name => {
     const found = programs[name]
@@ -35,7 +35,7 @@ export function whatIsAbsent(programs: Programs, needed: readonly Program[]): st
   return reasons.length === 0 ? undefined : [...new Set(reasons)].join('; ')
 }
 
-/** The path of a program that is there; throws when it is not. */
+/** The path of a program; throws if it is missing. */
 export function pathOf(programs: Programs, name: Program): string {
   const found = programs[name]
   if ('absent' in found) throw new Error(`Cannot run ${name}: ${found.absent}`)

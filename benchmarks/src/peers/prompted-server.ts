@@ -1,4 +1,4 @@
-/** The program of the push rows: SecretManager and SDS server over Istio's CA protocol, which push on a signal. */
+/** The program of the push rows: SecretManager and SDS server over Istio's CA protocol. It pushes on a signal. */
 import { readFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { citadel } from '@livery/ca-plugins/citadel'
@@ -17,7 +17,7 @@ const { values } = parseArgs({
     ca: { type: 'string', default: '' },
     root: { type: 'string', default: '' },
     identities: { type: 'string', default: '1' },
-    /** How many of them a SIGUSR2 renews. */
+    /** The number of identities that a SIGUSR2 renews. */
     renew: { type: 'string', default: '1' },
   },
 })
@@ -71,13 +71,13 @@ let nextRoot = await makeRoot()
 process.on('SIGUSR2', () => ca.renew(identities.slice(0, Number(values.renew))))
 process.on('SIGUSR1', () => {
   ca.addRoot(nextRoot)
-  // Made ahead, so that making it is not part of what is measured.
+  // The root is made ahead, so that the measurement does not include it.
   void makeRoot().then(root => {
     nextRoot = root
   })
 })
 process.on('SIGHUP', () => {
-  // Weakly held objects go with the second one.
+  // The second collection frees weakly held objects.
   globalThis.gc?.()
   globalThis.gc?.()
   const { heapUsed, external } = process.memoryUsage()

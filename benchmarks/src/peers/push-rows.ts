@@ -8,12 +8,12 @@ import { Workdir } from './workdir.ts'
 
 export const CPU = 'CPU µs per push'
 export const LAST = 'ms to the last'
-/** One push is over in a millisecond, and the kernel counts CPU in steps of ten. */
+/** One push takes a millisecond, and the kernel counts CPU in steps of ten. */
 const pushesTo = (streams: number) => (streams < 10 ? 200 : 8)
 const intervalMs = (streams: number) => (streams < 10 ? 50 : Math.max(500, streams / 2))
 /** The first pushes run code that is not compiled yet. */
 const WARMUP_PUSHES = 2
-/** Of ten thousand messages each: V8 goes on compiling for the first twenty thousand, which is a seventh of their CPU. */
+/** A round has ten thousand messages: V8 compiles during the first twenty thousand, for a seventh of their CPU. */
 const WARMUP_ROUNDS = 3
 const STREAMS = 1_000
 
@@ -26,7 +26,7 @@ export const pushRows: readonly Row[] = [
 /** The signals: USR2 pushes the certificate again or renews it, USR1 pushes the roots with one more. */
 type Prompt = 'USR1' | 'USR2'
 
-/** One secret pushed to every stream several times: the median time to the last, and the CPU of each push. */
+/** Pushes one secret to every stream several times: the median time to the last stream, and the CPU of each push. */
 export async function push(
   bench: Bench,
   workdir: Workdir,
@@ -37,7 +37,7 @@ export async function push(
   const asked = prompt === 'USR1' ? { names: '', root: 'ROOTCA' } : { root: '' }
   const pushes = pushesTo(streams) + WARMUP_PUSHES
   const watch = await watchPushes(bench, workdir, target, { ...asked, clients: streams }, prompt, pushes)
-  // A push that comes before the one ahead of it is out takes its place: what then came is no measure of one push.
+  // A push replaces an earlier one that is not out yet: such a wave does not measure one push.
   const whole = (watch.waves ?? []).filter(({ deliveries }) => deliveries === streams)
   if (whole.length < pushes / 2)
     throw new Error(
@@ -58,7 +58,7 @@ async function watchPushes(
   prompt: Prompt,
   pushes: number,
 ): Promise<LoadPhase> {
-  // Long enough for each to be out before the next: five thousand take a third of a second where nothing else runs.
+  // The interval lets each push end before the next: five thousand take a third of a second on an idle machine.
   const everyMs = intervalMs(options.clients)
   const { watch } = await sdsload(bench, workdir, {
     ...clientsOf(target, options.clients),
@@ -73,7 +73,7 @@ async function watchPushes(
   return watch
 }
 
-/** Each stream has an identity of its own, so that the pushes which come are those of the identities that renewed. */
+/** Each stream has a separate identity, so that only pushes of renewed identities come. */
 async function measureRenewals(bench: Bench): Promise<Comparison[]> {
   const measure = async (): Promise<Sample> => {
     await using workdir = new Workdir()
@@ -116,7 +116,7 @@ async function measurePush(bench: Bench): Promise<Comparison[]> {
   return [comparison('server CPU each', 'µs', CPU, 0.5), comparison('time to the last', 'ms', LAST, 1)]
 }
 
-/** Time for each stream, so that 1 is linear. A fresh server each time, since every push leaves a root more in the bundle. */
+/** Measures time per stream, so that 1 is linear. Each run has a fresh server: every push adds a root to the bundle. */
 async function measureRotation(bench: Bench): Promise<Comparison[]> {
   const MANY = 5_000
   const measure = async (streams: number): Promise<Sample> => {

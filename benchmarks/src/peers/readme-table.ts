@@ -1,4 +1,4 @@
-/** Writes the table of a run between the markers of the READMEs: whole beside the benchmarks, a few rows at the top. */
+/** Writes the table of a run between the markers of the READMEs: the whole table for the benchmarks, a few rows at the top. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { toMarkdown, withSameRows, withTable } from './comparison-table.ts'

@@ -1,9 +1,9 @@
-/** Measures several sides in turn, so that whatever else the machine does meets all of them alike. */
+/** Measures several sides in turn, so that other load on the machine affects all alike. */
 
 /** The measurements of one side in one round, by name. */
 export type Sample = Readonly<Record<string, number>>
 
-/** One of those that are compared. */
+/** One of the compared programs. */
 export interface Side {
   readonly name: string
   measure(): Promise<Sample>
@@ -12,7 +12,7 @@ export interface Side {
 /** Every side's samples of one measure, in the order of the rounds. */
 export type Measured = (side: string, measure: string) => readonly number[]
 
-/** Measures every side once a round; each round begins with another side, so that none always follows the slowest. */
+/** Measures every side once a round; each round begins with a different side, so that none always follows the slowest. */
 export async function inRounds(
   rounds: number,
   sides: readonly Side[],
@@ -35,7 +35,7 @@ export async function inRounds(
     })
 }
 
-/** The middle sample; of an even number the mean of the two in the middle. */
+/** The middle sample; for an even number, the mean of the two in the middle. */
 export function median(samples: readonly number[]): number {
   const sorted = samples.toSorted((a, b) => a - b)
   const upper = sorted[Math.floor(sorted.length / 2)] ?? Number.NaN

@@ -1,4 +1,4 @@
-/** A run of `bench:peers`, and how a part of it is measured again: ours and the peer's of one row are always of one run. */
+/** A run of `bench:peers`, and the merge of rows that were measured again: both sides of a row always come from one run. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Machine } from '../report.ts'
 import type { Comparison, Skipped } from './comparison.ts'
@@ -12,7 +12,7 @@ export interface Run {
   readonly growths: readonly Growth[]
 }
 
-/** Why rows of a run on `machine` with `rounds` cannot go into `last`, or `undefined` if they can. */
+/** Why rows of a run on `machine` with `rounds` cannot replace rows of `last`, or `undefined` if they can. */
 export function mergeProblem(
   last: Pick<Run, 'machine' | 'rounds'>,
   machine: Machine,
@@ -24,7 +24,7 @@ export function mergeProblem(
   return undefined
 }
 
-/** `last` with the rows that were measured again in the place of its own, in the order of `names`. */
+/** `last` with its rows replaced by those that were measured again, in the order of `names`. */
 export function mergeRuns(last: Run, again: Run, measured: readonly string[], names: readonly string[]): Run {
   const keep = ({ row }: { readonly row: string }) => !measured.includes(row)
   const inOrder = <T extends { readonly row: string }>(rows: readonly T[]) =>

@@ -1,4 +1,4 @@
-/** The SDS load client, the same one for every server: it checks each secret that it gets, and reports what it saw as JSON. */
+/** The SDS load client, the same for every server: it checks each secret, and reports its findings as JSON. */
 import type { Bench } from './bench.ts'
 import { pathOf } from './programs.ts'
 import type { SdsProcess } from './servers.ts'
@@ -10,17 +10,17 @@ interface Distribution {
   readonly max: number
 }
 
-/** A phase as the client reports it; server figures are those of the process given as `serverPid`. */
+/** A phase as the client reports it; the server's figures belong to the process given as `serverPid`. */
 export interface LoadPhase {
   /** Clients answered, fetches or pushes. */
   readonly count: number
-  /** In the cold phase: from a client's first request to each of its certificates. */
+  /** The cold phase counts from a client's first request to each of its certificates. */
   readonly latency_ms?: Distribution
   readonly server_cpu_s?: number
   readonly server_cpu_us_each?: number
-  /** Resident in all, without the pages of files, which the kernel holds once for every process, and the most so far. */
+  /** All resident memory; without the pages of files, which the kernel holds once for every process; and the peak so far. */
   readonly server_mem_kb?: { readonly rss: number; readonly anon: number; readonly peak: number }
-  /** Pushes of one content, in the order of their coming. */
+  /** Pushes of one content, in the order of arrival. */
   readonly waves?: readonly { readonly deliveries: number; readonly from_trigger_ms?: Distribution }[]
 }
 
@@ -31,22 +31,22 @@ interface LoadReport {
   readonly spawn?: {
     readonly start_to_socket_ms?: Distribution
     readonly start_to_secrets_ms?: Distribution
-    /** From the start of the server to the last secret. */
+    /** Counted from the start of the server to the last secret. */
     readonly server_cpu_s: number
   }
 }
 
-/** Its options by their names there. */
+/** The client's options by their own names. */
 export type LoadOptions = Readonly<Record<string, string | number>>
 
-/** Runs it in the workdir's folder. Rejects when a single secret was wrong or did not come. */
+/** Runs the client in the workdir's folder. Rejects if any secret was wrong or missing. */
 export async function sdsload({ programs }: Bench, workdir: Workdir, options: LoadOptions): Promise<LoadReport> {
   const args = Object.entries({ timeout: '120s', ...options }).map(([name, value]) => `--${name}=${value}`)
   const { stdout } = await workdir.run(pathOf(programs, 'sdsload'), args)
   return JSON.parse(stdout)
 }
 
-/** Clients of one server, each on a connection of its own, asking for one identity each as long as there are enough. */
+/** Clients of one server, each on a separate connection and with one identity as long as there are enough. */
 export function clientsOf({ server, socket, secret, san, identities }: SdsProcess, clients: number): LoadOptions {
   return {
     uds: socket,
@@ -58,7 +58,7 @@ export function clientsOf({ server, socket, secret, san, identities }: SdsProces
   }
 }
 
-/** Microseconds of the server for each of what the phase counted; left out by the client where the kernel saw none. */
+/** The server's microseconds for each item that the phase counted; the client leaves them out if the kernel saw none. */
 export function cpuEach(phase: LoadPhase | undefined): number {
   if (!phase) throw new Error('sdsload left out a phase that it was asked for')
   return phase.server_cpu_us_each ?? 0

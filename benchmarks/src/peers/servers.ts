@@ -1,4 +1,4 @@
-/** Starts what is measured: the test CA, Livery as its users start it, Livery's parts with a prompt, and Istio's agent. */
+/** Starts the measured programs: the test CA, Livery as its users start it, Livery's parts on command, and Istio's agent. */
 
 import { symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,14 +13,14 @@ import { programOf, THIS_COPY } from './working-copy.ts'
 export interface CA {
   readonly server: Running
   readonly address: string
-  /** File with its root. */
+  /** The file with its root. */
   readonly root: string
 }
 
 export interface SdsProcess {
   readonly server: Running
   readonly socket: string
-  /** The name that clients ask for, and the SAN of what they get; `{i}` is a number below `identities`. */
+  /** The name that clients request, and the SAN of the answer; `{i}` is a number below `identities`. */
   readonly secret: string
   readonly san: string
   readonly identities: number
@@ -54,7 +54,7 @@ export async function startIstioAgent(
   return { server, socket, secret: 'default', san: 'spiffe://cluster.local/ns/default/sa/sa-0', identities: 1 }
 }
 
-/** Files for `livery run`, with a link `livery` to the program beside them. */
+/** Files for `livery run`, beside a link `livery` to the program. */
 interface LiveryFiles {
   readonly config: string
   readonly socket: string
@@ -83,7 +83,7 @@ export async function writeLiveryFiles(
         limits: {
           connections: 40_000,
           names: 20_000,
-          // A working copy from before this bound has nothing to raise.
+          // A working copy from before this limit has nothing to raise.
           ...(copy === THIS_COPY && {
             perCaller: {
               connections: 20_000,
@@ -105,27 +105,27 @@ export async function writeLiveryFiles(
   return { config: `${name}.yaml`, socket, admin }
 }
 
-/** `livery run`, ready when it holds a certificate for each identity. `copy`: see {@link writeLiveryFiles}. */
+/** Starts `livery run`, which is ready when it holds a certificate for each identity. `copy`: see {@link writeLiveryFiles}. */
 export async function startLivery(workdir: Workdir, ca: CA, identities: number, copy?: string): Promise<SdsProcess> {
   const { config, socket, admin } = await writeLiveryFiles(workdir, ca, identities, copy)
   const { server } = await workdir.start('./livery', ['run', '--config', config], () => isReady(admin), {
-    // Each time it looks at every identity.
+    // Each poll looks at every identity.
     pollMs: 500,
   })
   return { server, socket, secret: LOAD_IDENTITY, san: LOAD_IDENTITY, identities }
 }
 
-/** As packages/agent/bin/livery.js sets them; --disable-sigusr1 would keep the prompt away too. */
+/** The options of packages/agent/bin/livery.js without --disable-sigusr1, which would block the signal. */
 const NODE_OPTIONS = ['--conditions=@livery/source', '--max-semi-space-size=8', '--min-semi-space-size=8']
 
-/** How a process of Livery's parts is set up: see `prompted-server.ts`. */
+/** The setup of a process of Livery's parts: see `prompted-server.ts`. */
 interface Prompts {
   readonly identities: number
-  /** How many of them a SIGUSR2 renews. */
+  /** The number of identities that a SIGUSR2 renews. */
   readonly renew: number
 }
 
-/** Livery's parts in a process that renews on SIGUSR2 and gets a new root on SIGUSR1, as Istio's agent here does. */
+/** Livery's parts in a process that renews on SIGUSR2 and gets a new root on SIGUSR1, as Istio's agent does here. */
 export async function startPromptedLivery(
   workdir: Workdir,
   ca: CA,

@@ -1,4 +1,4 @@
-/** The cost of an answer: clients ask again and again on open streams, and the server's CPU is read from the kernel. */
+/** The cost of an answer: clients ask again and again on open streams, and the kernel reports the server's CPU. */
 import { type Bench, ifPresent, type Row } from './bench.ts'
 import type { Comparison } from './comparison.ts'
 import { inRounds, type Side } from './rounds.ts'
@@ -8,7 +8,7 @@ import { Workdir } from './workdir.ts'
 
 const CPU = 'CPU µs per response'
 const STREAMS = [16, 128] as const
-/** At 30 µs each, a second and a half of CPU, which the kernel counts in steps of 10 ms. */
+/** 48,000 answers of 30 µs take a second and a half of CPU, which the kernel counts in steps of 10 ms. */
 const RESPONSES = 48_000
 const FEW = 100
 const MANY = 10_000
@@ -25,7 +25,7 @@ interface Asked {
   readonly root?: string
 }
 
-/** Microseconds of the server's CPU for an answer with a certificate and the roots. */
+/** The server's CPU for an answer with a certificate and the roots, microseconds. */
 export async function cpuPerResponse(
   bench: Bench,
   workdir: Workdir,
@@ -46,7 +46,7 @@ function measureServing(bench: Bench): Promise<Comparison[]> {
   }))
 }
 
-/** Every stream shares the roots, so their bytes are ready; a certificate and its key are another stream's never. */
+/** The roots' bytes are ready, since every stream shares them; no stream shares a certificate and its key. */
 function measureLeaves(bench: Bench): Promise<Comparison[]> {
   return againstIstio(bench, [128], { root: '' }, streams => ({
     row: 'serving-leaves',
@@ -96,7 +96,7 @@ async function measureHeld(bench: Bench): Promise<Comparison[]> {
   }))
 }
 
-/** Every server with every number of streams, after each was asked once so to warm up. */
+/** Runs every server with every number of streams, after one warm-up request each. */
 async function inServers(
   bench: Bench,
   workdir: Workdir,

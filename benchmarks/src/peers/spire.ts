@@ -1,4 +1,4 @@
-/** SPIRE as a peer: a server with an entry for each identity, and an agent that it knows already, to start again and again. */
+/** SPIRE as a peer: a server with an entry for each identity, and an agent that it already knows, to start again and again. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -9,10 +9,10 @@ import { pathOf } from './programs.ts'
 import { LOAD_IDENTITY } from './servers.ts'
 import type { Workdir } from './workdir.ts'
 
-/** Its names of secrets are those of Livery, and its keys are ECDSA P-256; it sends roots as a plain list when asked to. */
+/** Secret names are the same as Livery's, and keys are ECDSA P-256; the agent sends roots as a plain list on request. */
 export interface SpireAgent {
   readonly workdir: Workdir
-  /** Starts the agent. */
+  /** The command that starts the agent. */
   readonly command: string
   readonly socket: string
   readonly identities: number
@@ -22,8 +22,8 @@ export interface SpireAgent {
 const ENTRIES_SEEN_MS = 3_000
 
 /**
- * Starts the server, which signs itself and as fast as it can, and attests the agent once, so that later starts of it
- * only fetch certificates. Every workload of this user gets all identities.
+ * Starts the server, which signs itself and as fast as it can, and attests the agent once, so that the agent's later
+ * starts only fetch certificates. Every workload of this user gets all identities.
  */
 export async function startSpire({ programs }: Bench, workdir: Workdir, identities: number): Promise<SpireAgent> {
   const server = pathOf(programs, 'spire-server')

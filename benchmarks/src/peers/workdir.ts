@@ -1,4 +1,4 @@
-/** Where a benchmark starts its processes and keeps its files: when it closes, or Ctrl-C comes, nothing is left of either. */
+/** The folder in which a benchmark starts its processes and keeps its files: closing it, or Ctrl-C, leaves nothing of either. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { constants } from 'node:os'
@@ -9,36 +9,36 @@ import { endedChildrenCpuSeconds, processTree } from './proc.ts'
 
 export interface Running {
   readonly pid: number
-  /** Everything on its stdout so far. */
+  /** The whole output on stdout so far. */
   output(): string
 }
 
 interface Ended {
   readonly stdout: string
-  /** User and system time of the process and what it waited for, in steps of 10 ms. */
+  /** User and system time of the process and the children that it waited for, in steps of 10 ms. */
   readonly cpuSeconds: number
 }
 
 interface StartOptions {
   /** Default: the workdir's folder. */
   readonly cwd?: string
-  /** How often to ask whether it is ready. Default: 100. */
+  /** The interval of checks for readiness, milliseconds. Default: 100. */
   readonly pollMs?: number
 }
 
 interface Child {
   readonly process: ChildProcess
-  /** Its pipes too: nothing more comes. */
+  /** Resolves when its pipes are closed too: no more output comes. */
   readonly closed: Promise<void>
   stdout: string
-  /** Its end. */
+  /** The end of its stderr. */
   stderr: string
 }
 
 /** Slow machines need a while to fetch ten thousand certificates. */
 const READY_WITHIN_MS = 120_000
 const END_WITHIN_MS = 2_000
-/** Of stderr, for messages. */
+/** The characters of stderr that are kept for messages. */
 const KEPT_CHARACTERS = 2_000
 
 const open = new Set<Workdir>()
@@ -78,7 +78,7 @@ export class Workdir implements AsyncDisposable {
     }
   }
 
-  /** Runs a program to its end. Rejects with its output when it fails. One at a time, or `cpuSeconds` are of both. */
+  /** Runs a program to its end. Rejects with its output on failure. Run one at a time, or `cpuSeconds` covers both. */
   async run(command: string, args: readonly string[], options: StartOptions = {}): Promise<Ended> {
     const before = await endedChildrenCpuSeconds()
     const child = this.#spawn(command, args, options)
@@ -104,7 +104,7 @@ export class Workdir implements AsyncDisposable {
     this.destroy()
   }
 
-  /** As closing, but at once: for the end of this process. */
+  /** Closes at once, for the end of this process. */
   destroy(): void {
     for (const child of this.#children) killAll(treeOf(child.process))
     this.#folder[Symbol.dispose]()
@@ -135,7 +135,7 @@ export class Workdir implements AsyncDisposable {
   }
 }
 
-/** From now on whatever ends this process takes every workdir with it. */
+/** Cleans up every workdir whatever ends this process. */
 export function cleanUpOnExit(): void {
   process.on('exit', () => {
     for (const workdir of open) workdir.destroy()
@@ -144,7 +144,7 @@ export function cleanUpOnExit(): void {
     process.on(signal, () => process.exit(128 + constants.signals[signal]))
 }
 
-/** Only what programs need to run: CA_ADDR would configure the agent, GODEBUG and NODE_OPTIONS change the figures. */
+/** Passes only what programs need: CA_ADDR would configure the agent, GODEBUG and NODE_OPTIONS change the figures. */
 function environment(): NodeJS.ProcessEnv {
   const { HOME, PATH, TMPDIR, CARGO_HOME, CARGO_TARGET_DIR, RUSTUP_HOME } = process.env
   return {
@@ -154,12 +154,12 @@ function environment(): NodeJS.ProcessEnv {
     CARGO_TARGET_DIR,
     RUSTUP_HOME,
     PATH: `${dirname(process.execPath)}:${PATH}`,
-    // As packages/agent/bin/livery.js sets it; no other program that is measured uses glibc's malloc.
+    // The value of packages/agent/bin/livery.js; no other measured program uses glibc's malloc.
     MALLOC_ARENA_MAX: '2',
   }
 }
 
-/** A program that starts others in process groups of their own does not take them along when it is killed. */
+/** A killed program leaves behind the children that it started in other process groups. */
 function treeOf(child: ChildProcess): number[] {
   return child.pid === undefined || hasEnded(child) ? [] : processTree(child.pid)
 }
@@ -169,7 +169,7 @@ function killAll(pids: readonly number[]): void {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // It has ended in the meantime.
+      // The process has ended in the meantime.
     }
   }
 }

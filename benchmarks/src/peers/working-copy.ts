@@ -1,4 +1,4 @@
-/** Working copies of Livery, this one and another to measure beside it, and the program of each as its users run it. */
+/** Working copies of Livery, this one and another to measure beside it, and each one's program as users run it. */
 import { execFile } from 'node:child_process'
 import { access, cp, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -11,14 +11,14 @@ const PROGRAM = join(PACKAGE, 'bin/livery.js')
 const BUNDLER = join(PACKAGE, 'bundle.mjs')
 
 export interface WorkingCopy {
-  /** Its commit, for the table. */
+  /** Its commit, which names it in the table. */
   readonly name: string
   readonly folder: string
 }
 
 export const THIS_COPY = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** Throws where `folder` is not a working copy of Livery. */
+/** Throws if `folder` is not a working copy of Livery. */
 export async function openWorkingCopy(folder: string): Promise<WorkingCopy> {
   const path = resolve(process.env['INIT_CWD'] ?? '.', folder)
   await access(join(path, PROGRAM)).catch(cause => {
@@ -30,14 +30,14 @@ export async function openWorkingCopy(folder: string): Promise<WorkingCopy> {
 
 const programs = new Map<string, Promise<string>>()
 
-/** The path of the program, bundled from the sources of now, once; from source in a copy from before the bundle. */
+/** The path of the program, bundled once from the current sources; from source in a copy from before the bundle. */
 export function programOf(copy: string): Promise<string> {
   const known = programs.get(copy) ?? bundle(copy)
   programs.set(copy, known)
   return known
 }
 
-/** Beside sources the program runs from them, so that the bundle gets a folder as an installed package has it. */
+/** The program runs from sources if they are beside it: the bundle gets a folder like an installed package's. */
 async function bundle(copy: string): Promise<string> {
   const source = join(copy, PROGRAM)
   const canBundle = await access(join(copy, BUNDLER)).then(

@@ -1,4 +1,4 @@
-/** The load that one replica carries: worlds of growing size, until boot, outage or refusals say no. */
+/** The load that one replica carries: worlds grow until boot, outage or refusals exceed their limits. */
 import { markdown, short, time, whole } from './report.ts'
 import { bootAll, type ScenarioSettings, throughOutage } from './scenarios.ts'
 import { World, type WorldSettings } from './world.ts'
@@ -6,7 +6,7 @@ import { leastSafeTtl } from './worst-outage.ts'
 
 const HOUR_MS = 3_600_000
 const LIFETIMES_MS = [HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS]
-/** Identities for each signature a second: how many seconds signing them all takes. */
+/** Identities per signature a second: the seconds that signing them all takes. */
 const LOADS = [10, 40, 80, 120, 160, 240, 320, 400, 480, 560, 600, 720]
 const MOST_REFUSED = 0.01
 
@@ -15,21 +15,21 @@ export interface Trial {
   readonly ttlMs: number
   readonly identities: number
   readonly bootS: number
-  /** Of the calls, refused because a queue was full: in the boot, and from the outage to the recovery. */
+  /** The shares of calls refused because a queue was full: in the boot, and from the outage to the recovery. */
   readonly refusedAtBoot: number
   readonly refusedAfterOutage: number
   readonly lapsedIdentitySeconds: number
   readonly recoveredAfterS: number
 }
 
-/** The most identities for which each of the demands holds, and for all smaller numbers too. */
+/** The most identities for which each demand holds, as it does for all smaller numbers. */
 export interface Capacity {
   readonly bootInTime: number
-  /** From the outage on; when all nodes start at once a CA refuses whatever its queue does not hold, and may. */
+  /** Counted from the outage on: a CA may refuse what its queue does not hold when all nodes start at once. */
   readonly fewRefused: number
   /** `undefined`: the lifetime is too short for that. */
   readonly nothingLost: number | undefined
-  /** Of the demands that can be met. */
+  /** The capacity for all demands that can be met. */
   readonly all: number
 }
 
@@ -85,7 +85,7 @@ async function tryOut(
   }
 }
 
-/** `trials` grow; a demand that fails once has failed for everything larger. */
+/** `trials` grow; a demand that fails once counts as failed for everything larger. */
 export function judge(
   trials: readonly Trial[],
   { bootGoalMs, canSurvive }: { readonly bootGoalMs: number; readonly canSurvive: boolean },

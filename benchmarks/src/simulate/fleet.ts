@@ -1,4 +1,4 @@
-/** N nodes × M identities on the virtual time and against the modelled CA, and what becomes of their certificates. */
+/** N nodes × M identities on virtual time and against the modelled CA, and the state of their certificates. */
 import type { SecretEvent } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { type Dates, type NodeOptions, SimulatedNode } from './node.ts'
@@ -8,13 +8,13 @@ import { ServiceRecord } from './service-record.ts'
 export interface FleetOptions
   extends Pick<NodeOptions, 'time' | 'ca' | 'roots' | 'roundTripMs' | 'ttlSeconds' | 'settleMs'> {
   readonly nodes: number
-  /** Of each node. */
+  /** The identities of each node. */
   readonly identities: number
-  /** `own`: every identity is on one node only. `shared`: all nodes have the same ones, as with DaemonSets. */
+  /** `own`: every identity is on one node only. `shared`: all nodes have the same identities, as with DaemonSets. */
   readonly names: 'own' | 'shared'
-  /** The nodes start within so long, milliseconds. */
+  /** The time within which the nodes start, milliseconds. */
   readonly bootWithinMs: number
-  /** Clocks are up to so far ahead or behind, milliseconds. */
+  /** The most that clocks are ahead or behind, milliseconds. */
   readonly skewMs: number
   readonly seed: number
 }
@@ -24,7 +24,7 @@ const TRUST_DOMAIN = 'cluster.local'
 export class Fleet {
   readonly service: ServiceRecord
   readonly identities: number
-  /** When the last identity that had an error got its certificate; the start, if none had. */
+  /** When the last identity that had an error got its certificate; the start if there was no error. */
   allWellSince: number
   /** Identities whose last call failed. */
   failing = 0
@@ -85,7 +85,7 @@ export class Fleet {
   }
 
   #mark(identity: number, isFailing: 0 | 1): void {
-    // A trust domain has none.
+    // A trust domain has no number.
     if (Number.isNaN(identity)) return
     this.failing += isFailing - (this.#isFailing[identity] ?? 0)
     this.#isFailing[identity] = isFailing

@@ -1,5 +1,5 @@
 /**
- * A CA as its clients feel it: replicas with a queue each, outages, roots that come and go. It keeps the books of its load.
+ * A CA from its clients' view: replicas with a queue each, outages, changing roots. It records its load.
  * A client stays on one replica, as a gRPC connection does.
  */
 
@@ -17,7 +17,7 @@ export interface Outage {
   readonly manner: 'refuse' | 'silent'
 }
 
-/** The end of a call, at the client: `signedAt` where it has a certificate. */
+/** The end of a call at the client; `signedAt` if it has a certificate. */
 export type Outcome =
   | { readonly at: number; readonly signedAt: number; readonly failure?: undefined }
   | { readonly at: number; readonly failure: CAError; readonly signedAt?: undefined }
@@ -26,23 +26,23 @@ export interface ModelCAOptions {
   readonly time: VirtualTime
   readonly random: () => number
   readonly replicas: number
-  /** Signatures a second, of each replica. */
+  /** The signatures a second of each replica. */
   readonly rate: number
   /** Requests that may wait at a replica. */
   readonly queue: number
-  /** How long a refusal asks to wait, milliseconds; `undefined`: it does not say. */
+  /** The wait that a refusal asks for, milliseconds; `undefined`: none. */
   readonly retryAfterMs: number | undefined
-  /** From a node to the CA and back, milliseconds. */
+  /** The round trip from a node to the CA, milliseconds. */
   readonly roundTripMs: number
-  /** A client gives up after so long, milliseconds (as the plugin `citadel` does after 10 s). */
+  /** The timeout of a client, milliseconds (10 s in the plugin `citadel`). */
   readonly timeoutMs: number
-  /** `push`: clients hear of new roots at once. `poll`: they can ask for the list. `none`: roots come with certificates, as Istio's. */
+  /** `push`: clients learn of new roots at once. `poll`: they can ask for the list. `none`: roots come with certificates, as Istio's. */
   readonly roots: CACapabilities['roots']
-  /** None begins before the one before has ended. */
+  /** Outages in order, without overlap. */
   readonly outages: readonly Outage[]
 }
 
-/** Made once: the trace of an error costs more than all else about a call. */
+/** Made once: the stack trace of an error costs more than the rest of a call. */
 const TIMEOUT = new CAError('timeout', 'no answer in time')
 const REFUSED = new CAError('unavailable', 'connection refused')
 const LOST = new CAError('unavailable', 'connection lost')
@@ -54,7 +54,7 @@ export class ModelCA {
   readonly calls: Counts
   readonly signed: Counts
   readonly refused: Counts
-  /** Of every signed call since the start, or since `forgetWaits`: milliseconds at the CA. */
+  /** The wait at the CA of every signed call since the start, or since `forgetWaits`, milliseconds. */
   waits = new Counts(0, 1)
   readonly #options: ModelCAOptions
   readonly #replicas: readonly Replica[]
@@ -96,13 +96,13 @@ export class ModelCA {
     this.#announce()
   }
 
-  /** Trusts none but the signing root from now on. */
+  /** Drops all roots but the signing one. */
   dropOldRoots(): void {
     this.#roots = [this.#signingRoot]
     this.#announce()
   }
 
-  /** The replica that a node keeps, drawn by chance. */
+  /** A replica drawn at random, which a node keeps. */
   drawReplica(): Replica {
     const replica = this.#replicas[Math.floor(this.#options.random() * this.#replicas.length)]
     if (!replica) throw new RangeError('Cannot draw a replica of a CA without any')
@@ -114,7 +114,7 @@ export class ModelCA {
     if (this.#options.roots === 'push') this.#listeners.push(listener)
   }
 
-  /** Makes a call now. What becomes of it is known at once: no later call goes before it. */
+  /** Makes a call now. Its outcome is known at once: no later call overtakes it. */
   call(replica: Replica): Outcome {
     const { time, timeoutMs } = this.#options
     const deadline = time.now() + timeoutMs
@@ -154,5 +154,5 @@ export class ModelCA {
   }
 }
 
-/** News of a root reach the nodes one after the other within so long. */
+/** The time within which news of a root reach all nodes. */
 const ANNOUNCE_WITHIN_MS = 1_000

@@ -1,8 +1,8 @@
-/** The thread of one replica: its month comes as `workerData`, how far it is as numbers, and its row in the end. */
+/** The thread of one replica: receives its month as `workerData`, and posts its progress as numbers and its row at the end. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { monthOfReplica } from './month.ts'
 
-/** Between two words of progress, milliseconds of real time. */
+/** The time between two reports of progress, milliseconds of real time. */
 const PROGRESS_EVERY_MS = 2_000
 let toldAt = performance.now()
 const row = await monthOfReplica(workerData, simulatedMs => {

@@ -1,6 +1,6 @@
 /**
- * A month of a fleet that is too large for one world. A node stays on one replica of the CA, and replicas share nothing: so each
- * replica with its nodes is simulated exactly, on its thread, and shares nothing with the others. Some of them stand for all.
+ * A month of a fleet that is too large for one world. A node stays on one replica of the CA, and replicas share nothing: each
+ * replica with its nodes is simulated exactly, on a separate thread. Some replicas stand for all.
  */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
@@ -11,7 +11,7 @@ import { World, type WorldSettings } from './world.ts'
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
-/** Nodes of two replicas have no seed in common: there are at most 100,000. */
+/** Nodes of two replicas never share a seed: there are at most 100,000. */
 const SEEDS_OF_A_REPLICA = 200_000
 
 /** The month of one replica. */
@@ -37,7 +37,7 @@ export const month: Scenario = async (settings, progress) => {
   return rows.map((row, index) => (index === rows.length - 1 ? { ...row, notes: [...row.notes, ...notes] } : row))
 }
 
-/** Runs here what {@link month} runs on many threads. */
+/** Runs in this thread what {@link month} runs on many. */
 export async function monthOfReplica(
   { world: settings, days, variant }: ReplicaMonth,
   progress: (simulatedMs: number) => void,
@@ -68,7 +68,7 @@ export function outageName(forMs: number, manner: string): string {
   return `${hours(forMs)} away, calls ${manner === 'refuse' ? 'are refused' : 'time out'}`
 }
 
-/** Each replica of the CA, with the nodes that chance gives it. */
+/** Each replica of the CA, with the nodes assigned to it at random. */
 export function replicaMonths(settings: ScenarioSettings): readonly ReplicaMonth[] {
   const { days, outageMs, nodes, replicas, seed, ttlMs = DAY_MS } = settings
   const random = seededRandom(seed)
@@ -80,7 +80,7 @@ export function replicaMonths(settings: ScenarioSettings): readonly ReplicaMonth
   const outages = [
     { afterMs: 0.25 * days * DAY_MS, forMs: outageMs, manner: 'refuse' as const },
     { afterMs: 0.5 * days * DAY_MS, forMs: outageMs, manner: 'silent' as const },
-    // More than two fifths of the lifetime: some lapse.
+    // The outage outlasts two fifths of the lifetime: some certificates lapse.
     { afterMs: 0.75 * days * DAY_MS, forMs: ttlMs / 2, manner: 'refuse' as const },
   ]
   const common = { ...settings, ttlMs, replicas: 1, skewMs: 0, roots: 'none', outages } as const
@@ -91,7 +91,7 @@ export function replicaMonths(settings: ScenarioSettings): readonly ReplicaMonth
   }))
 }
 
-/** The load of the whole CA, as the replicas that were simulated have it for each node, and how far that may be off. */
+/** The load of the whole CA, extrapolated per node from the simulated replicas, and its possible error. */
 export function sampling(
   { nodes, identities, replicas }: ScenarioSettings,
   months: readonly ReplicaMonth[],

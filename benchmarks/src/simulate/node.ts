@@ -1,4 +1,4 @@
-/** A node: core's state and its decisions, with a modelled CA in the place of keys, calls and certificates. */
+/** A node: core's state and its decisions, with a modelled CA instead of keys, calls and certificates. */
 import { plainKeyVault, SealedKey, type SecretEvent } from '@livery/core'
 import {
   type Action,
@@ -22,7 +22,7 @@ import type { VirtualTime } from './virtual-time.ts'
 export interface NodeOptions {
   readonly time: VirtualTime
   readonly ca: ModelCA
-  /** How it hears of the CA's roots. */
+  /** How the node learns of the CA's roots. */
   readonly roots: 'push' | 'poll' | 'none'
   readonly roundTripMs: number
   readonly trustDomain: string
@@ -44,7 +44,7 @@ export interface Dates {
 
 const NO_KEY = new SealedKey(plainKeyVault, new Uint8Array(1))
 const EXPECTED = { key: { publicKeyDer: new Uint8Array() }, anchors: [] }
-/** What no certificate of the model has wrong. */
+/** The checks that every certificate of the model passes. */
 const SOUND = {
   keyMatches: true,
   isCa: false,
@@ -53,7 +53,7 @@ const SOUND = {
   claimsToCertify: false,
   hasTlsKey: true,
 }
-/** As core's list of roots does it: nodes that started together do not ask together. */
+/** The jitter of core's list of roots: nodes that started together do not ask together. */
 const POLL_JITTER = 0.1
 
 export class SimulatedNode {
@@ -62,7 +62,7 @@ export class SimulatedNode {
   readonly #state: State
   readonly #policy: Policy
   #wake: { readonly at: number; readonly prevent: () => void } | undefined
-  /** Ends each call that is under way. */
+  /** Functions that end the open calls. */
   readonly #calls = new Map<Request, () => void>()
   readonly #pollMs: number
   #preventPoll = () => {}
@@ -98,7 +98,7 @@ export class SimulatedNode {
     ca.onRoots(() => this.#dispatch({ kind: 'caChanged', change: { kind: 'roots' } }))
   }
 
-  /** Somebody watches it from the beginning. */
+  /** Adds an identity that is watched from the beginning. */
   add(id: SpiffeId): void {
     this.#dispatch({ kind: 'added', id, tokenFile: undefined })
   }
@@ -133,7 +133,7 @@ export class SimulatedNode {
     prevent()
     this.#calls.delete(request)
     const failure = reason instanceof CAError ? reason : new CAError('unavailable', reason.message)
-    // Not before the other actions of the same decision.
+    // The end must not precede the other actions of the same decision.
     time.at(time.now(), () => this.#end(request, { at: time.now(), failure }))
   }
 
@@ -145,7 +145,7 @@ export class SimulatedNode {
     else this.#dispatch({ kind: 'answered', request, answer, waitedMs })
   }
 
-  /** The judgement is core's own, over the facts that a certificate of the model would have; its root comes with it. */
+  /** Judges by core's own rules, over the facts that a certificate of the model would have; its root comes with it. */
   #judge({ of: { id }, ttlSeconds }: Request, signedAt: number): Answer | CAError {
     const { roots, signingRoot } = this.#options.ca
     const dates = { notBefore: signedAt - BACKDATE_MS, notAfter: signedAt + ttlSeconds * 1_000 }
@@ -162,7 +162,7 @@ export class SimulatedNode {
     }
   }
 
-  /** The list comes after a round trip, and again after the time between two polls. */
+  /** The list comes after a round trip, and again after the poll interval. */
   #askRoots(): void {
     const { time, ca, roots, roundTripMs, random } = this.#options
     if (roots === 'none') return

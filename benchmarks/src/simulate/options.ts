@@ -8,9 +8,9 @@ export type ScenarioName = (typeof SCENARIOS)[number]
 
 export interface SimulateOptions {
   readonly runs: readonly { readonly name: ScenarioName; readonly settings: ScenarioSettings }[]
-  /** By which nodes, rate and queue are multiplied; `undefined`: the scenario's own. */
+  /** The factor for nodes, rate and queue; `undefined`: the scenario's own. */
   readonly scale: number | undefined
-  /** For `capacity`: everything has to be there within so long after a start of all nodes. */
+  /** The limit of `capacity` for serving everything after a start of all nodes. */
   readonly bootGoalMs: number
   /** Whether the tracked results and plots are replaced. */
   readonly save: boolean
@@ -31,22 +31,22 @@ workloads see. Results go to results/simulate.json in .cache/benchmarks, plots t
   --rate <n>            signatures a second of a replica (default: 500)
   --queue <n>           requests that may wait at a replica; more are refused (default: 1000)
   --retry-after <d>     how long a refusal asks to wait (default: it does not say; boot also tries 1s)
-  --round-trip <d>      from a node to the CA and back (default: 2ms)
-  --call-timeout <d>    after which a client gives up a call (default: 10s)
-  --boot-within <d>     the nodes start within so long (default: 1s)
-  --boot-goal <d>       capacity: all have a certificate so long after that (default: 10m)
+  --round-trip <d>      the time from a node to the CA and back (default: 2ms)
+  --call-timeout <d>    the time after which a client gives up a call (default: 10s)
+  --boot-within <d>     the nodes start within this time (default: 1s)
+  --boot-goal <d>       capacity: all have a certificate this long after that (default: 10m)
   --outage <duration>   how long the CA is away in outage, capacity and month (default: 1h)
   --skew <duration>     how far clocks are off at most in skew (default: 10m)
   --days <n>            how long month is (default: 30)
   --sample <n>          replicas that month simulates, with all of their nodes; they stand for the others (default: 2)
-  --seed <n>            another course of chance (default: 1)
+  --seed <n>            the seed of the random numbers (default: 1)
   --save                write to benchmarks/ instead, whose results are tracked
   --help                print this
 
 A duration is a number and ms, s, m or h, such as 90s. The same options give the same numbers.
 `
 
-/** Reads the options, or `undefined` where the help is wanted. Throws a `TypeError` that names option, value and remedy. */
+/** Reads the options; `undefined` if the user wants the help. Throws a `TypeError` that names option, value and remedy. */
 export function parseOptions(args: readonly string[]): SimulateOptions | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   if (values.help) return undefined

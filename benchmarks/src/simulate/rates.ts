@@ -1,22 +1,22 @@
-/** Counting by the second, and what a row of such counts says: peak, mean, p99. */
+/** Counts by the second, and their summary: peak, mean, p99. */
 
 export interface RateSummary {
   readonly total: number
-  /** Of any one second. */
+  /** The highest count of a second. */
   readonly peak: number
   /** Per second, idle seconds included. */
   readonly mean: number
-  /** 99 of 100 seconds have at most so many. */
+  /** The count that 99 of 100 seconds do not exceed. */
   readonly p99: number
 }
 
-/** A count for each stretch of a range: of times by the second, or of waits by the millisecond. */
+/** A count for each interval of a range: times by the second, or waits by the millisecond. */
 export class Counts {
   readonly #start: number
   readonly #width: number
   #counts = new Float64Array(1_024)
 
-  /** What is below `start` counts as `start`. */
+  /** A value below `start` counts as `start`. */
   constructor(start: number, width: number) {
     this.#start = start
     this.#width = width
@@ -28,7 +28,7 @@ export class Counts {
     this.#counts[index] = (this.#counts[index] ?? 0) + 1
   }
 
-  /** The counts of the stretches that begin in [from, until). */
+  /** The counts of the intervals that begin in [from, until). */
   between(from: number, until: number): Float64Array {
     const first = Math.max(0, Math.ceil((from - this.#start) / this.#width))
     const end = Math.max(first, Math.ceil((until - this.#start) / this.#width))
@@ -59,7 +59,7 @@ export function summarise(counts: Float64Array): RateSummary {
   }
 }
 
-/** The stretch of the counts that `fraction` of what was counted do not exceed; 0 of none. */
+/** The interval that `fraction` of the counted values do not exceed; 0 without values. */
 export function quantile(counts: Float64Array, fraction: number): number {
   const wanted = fraction * sum(counts)
   let counted = 0
@@ -74,7 +74,7 @@ export function sum(counts: Float64Array): number {
   return counts.reduce((total, count) => total + count, 0)
 }
 
-/** At most `most` points for a plot, each with the highest count of its seconds: a short peak stays visible. */
+/** Up to `most` points for a plot, each with the peak of its seconds: a short peak stays visible. */
 export function peaks(
   counts: Float64Array,
   most: number,

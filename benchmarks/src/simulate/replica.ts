@@ -5,7 +5,7 @@ export interface ReplicaOptions {
   readonly rate: number
   /** Requests that may wait or be worked on; `Infinity`: no bound. */
   readonly queue: number
-  /** In [0, 1): each signature takes between half and one and a half times the mean. */
+  /** A number in [0, 1): each signature takes between half and one and a half times the mean. */
   readonly random: () => number
 }
 
@@ -25,7 +25,7 @@ export class Replica {
     this.#serviceMs = 1_000 / options.rate
   }
 
-  /** When a request that arrives at `now` has its signature. */
+  /** The time of the signature for a request that arrives at `now`. */
   offer(now: number): Turn {
     const { queue, random } = this.#options
     if (this.waitMs(now) / this.#serviceMs >= queue) return { kind: 'refused' }
@@ -38,7 +38,7 @@ export class Replica {
     return Math.max(0, this.#busyUntil - now)
   }
 
-  /** Stopped at `now`: what waited is lost. */
+  /** Stops at `now`: waiting requests are lost. */
   stop(now: number): void {
     this.#busyUntil = Math.min(this.#busyUntil, now)
   }

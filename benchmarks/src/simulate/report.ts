@@ -1,4 +1,4 @@
-/** How a simulation is shown: a table with notes, the same as JSON, and a plot of the load with the capacity in it. */
+/** Shows a simulation: a table with notes, the same as JSON, and a plot of the load with the capacity in it. */
 import { linePlot, type PlotSeries } from '../plot.ts'
 import { outageName } from './month.ts'
 import { peaks } from './rates.ts'
@@ -46,7 +46,7 @@ export function markdown(header: readonly string[], rows: readonly (readonly str
   return [line(header), line(header.map(() => '---')), ...rows.map(line), ''].join('\n')
 }
 
-/** For the file of results: rounded, since the last digits of a sum say nothing. */
+/** Rounds the results for their file: the last digits of a sum mean nothing. */
 export function toJson(rows: readonly Row[]): unknown {
   return rows.map(({ variant, measured: { callsBySecond: _, ...measured }, trouble: __, ...more }) => ({
     variant,
@@ -67,7 +67,7 @@ function roundAll(value: object): Record<string, unknown> {
 const MOST_POINTS = 300
 const HOUR_S = 3_600
 
-/** Calls by the second; each point is the highest second of its stretch. `fleet` is what was simulated, for the subtitle. */
+/** Plots calls by the second; each point is the peak of its interval. `fleet` is the subtitle: what was simulated. */
 export function plotLoad(title: string, fleet: string, rows: readonly Row[]): string {
   const [unit, secondsPer] = timeUnit(rows)
   const series = rows.map(row => loadOf(row, secondsPer(row)))
@@ -85,7 +85,7 @@ const BEFORE_MINUTES = 10
 const AFTER_MINUTES = 120
 const MOST_MINUTES = 900
 
-/** Each outage of the first row: the identities that fail or have no certificate, from shortly before it to its aftermath. */
+/** Plots each outage of the first row: identities that fail or lack a certificate, from shortly before it to its aftermath. */
 export function plotOutages(title: string, fleet: string, rows: readonly Row[]): string | undefined {
   const [{ variant, trouble } = { variant: '', trouble: undefined }] = rows
   if (!trouble) return undefined
@@ -112,7 +112,7 @@ export function plotOutages(title: string, fleet: string, rows: readonly Row[]):
   })
 }
 
-/** Worlds whose certificates live for different times are compared by lifetimes. */
+/** Worlds with different lifetimes of certificates are compared by lifetimes. */
 function timeUnit(rows: readonly Row[]): readonly [unit: string, secondsPer: (row: Row) => number] {
   if (rows.every(({ lifetimeS }) => lifetimeS !== undefined)) return ['lifetimes', ({ lifetimeS = 1 }) => lifetimeS]
   const longest = Math.max(...rows.map(({ measured }) => measured.callsBySecond.length))
@@ -127,7 +127,7 @@ function loadOf({ variant, measured }: Row, secondsPerUnit: number): PlotSeries 
   }
 }
 
-/** A level for each CA: what it signs in a second. */
+/** A level for each CA: its signatures a second. */
 function capacitiesOf(rows: readonly Row[], end: number): readonly PlotSeries[] {
   return [...Map.groupBy(rows, ({ measured }) => measured.capacity)].map(([capacity, served], _, all) => ({
     name: `the CA${all.length > 1 ? ` of "${served[0]?.variant}"` : ''} signs ${whole(capacity)} a second`,
@@ -147,7 +147,7 @@ export function short(value: number): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: value < 10 ? 2 : value < 100 ? 1 : 0 })
 }
 
-/** Seconds as people say them. */
+/** Formats seconds for people. */
 export function time(seconds: number): string {
   if (seconds < 1) return `${short(seconds * 1_000)} ms`
   if (seconds < 600) return `${short(seconds)} s`

@@ -1,4 +1,4 @@
-/** The scenarios: each makes its worlds, lets them run, and reports what happened. */
+/** The scenarios: each makes its worlds, runs them, and reports what happened. */
 import { BACKDATE_MS } from './model-ca.ts'
 import { summarise } from './rates.ts'
 import { type Measured, World, type WorldSettings } from './world.ts'
@@ -11,28 +11,28 @@ const HOUR_MS = 3_600_000
 export interface Row {
   readonly variant: string
   readonly measured: Measured
-  /** The lifetime of its certificates in seconds, where the worlds of a scenario differ in it alone. */
+  /** The lifetime of its certificates in seconds, if the worlds of a scenario differ in nothing else. */
   readonly lifetimeS?: number
-  /** Seconds from the disturbance until all was well again, where there was one. */
+  /** Seconds from the disturbance until all was well again, if there was one. */
   readonly recoveredAfterS?: number
-  /** For how many seconds some node served a certificate under a root that another did not know. */
+  /** How long some node served a certificate under a root that another did not know, seconds. */
   readonly unverifiableS?: number
-  /** What its outages did to the identities. */
+  /** The effect of its outages on the identities. */
   readonly trouble?: Trouble
   /** Further figures, as sentences. */
   readonly notes: readonly string[]
 }
 
-/** The shares of identities that are in trouble, by the minute. */
+/** The shares of identities in trouble, by the minute. */
 export interface Trouble {
   readonly outages: WorldSettings['outages']
-  /** Their last call failed. */
+  /** Identities whose last call failed. */
   readonly failing: Float64Array
-  /** Their certificate has ended without a successor. */
+  /** Identities whose certificate has ended without a successor. */
   readonly without: Float64Array
 }
 
-/** `settings`: of the command line; a scenario sets the rest itself. */
+/** `settings` come from the command line; a scenario sets the rest itself. */
 export type Scenario = (
   settings: ScenarioSettings,
   progress: (variant: string, simulatedMs: number) => void,
@@ -43,12 +43,12 @@ export interface ScenarioSettings extends Omit<WorldSettings, 'ttlMs' | 'skewMs'
   readonly ttlMs: number | undefined
   readonly skewMs: number
   readonly outageMs: number
-  /** Of `month`: how long it is, and how many replicas are simulated. */
+  /** The length of `month` in days, and the number of simulated replicas. */
   readonly days: number
   readonly sample: number
 }
 
-/** The same world in small or large: a node and its share of the CA stay what they are. */
+/** The same world at another size: a node and its share of the CA stay the same. */
 export function scaled(settings: ScenarioSettings, scale: number): ScenarioSettings {
   const times = (value: number) => Math.max(1, Math.round(value * scale))
   return { ...settings, nodes: times(settings.nodes), rate: times(settings.rate), queue: times(settings.queue) }
@@ -56,7 +56,7 @@ export function scaled(settings: ScenarioSettings, scale: number): ScenarioSetti
 
 const CALM = { ttlMs: 24 * HOUR_MS, skewMs: 0, outages: [], roots: 'none' } as const
 
-/** Every node starts, and every identity wants its first certificate. */
+/** Every node starts, and every identity needs its first certificate. */
 export const boot: Scenario = async (settings, progress) => {
   const rows: Row[] = []
   const { queue, retryAfterMs = 1_000, nodes, identities } = settings
@@ -82,7 +82,7 @@ export const boot: Scenario = async (settings, progress) => {
   return rows
 }
 
-/** Renewals over several lifetimes after everything was fetched in one second. */
+/** Renewals over several lifetimes after one second in which everything was fetched. */
 export const steady: Scenario = async (settings, progress) => {
   const rows: Row[] = []
   const ttlMs = settings.ttlMs ?? HOUR_MS
@@ -114,7 +114,7 @@ export const steady: Scenario = async (settings, progress) => {
   return rows
 }
 
-/** How far the highest second is above the mean, while the first renewals come and afterwards. */
+/** The peak second over the mean, during the first renewals and afterwards. */
 function spreading({ ca, time: { start } }: World, ttlMs: number): string[] {
   const spans = [
     { name: 'first window', from: 0.4 * ttlMs, until: 0.6 * ttlMs },
@@ -126,7 +126,7 @@ function spreading({ ca, time: { start } }: World, ttlMs: number): string[] {
   })
 }
 
-/** Until it followed the CA's way to make its roots known, the settle time was ten seconds by default. */
+/** The former default of the settle time, ten seconds, before it followed how the CA announces roots. */
 const OLD_SETTLE_MS = 10_000
 
 const ROTATIONS = [
@@ -137,7 +137,7 @@ const ROTATIONS = [
   { variant: 'roots come with certificates, settle 10 s', roots: 'none', settleMs: OLD_SETTLE_MS },
 ] as const
 
-/** A new root for all, once the first certificates are there. */
+/** Every node gets a new root once the first certificates are there. */
 export const rotation: Scenario = async (settings, progress) => {
   const rows: Row[] = []
   const ttlMs = settings.ttlMs ?? CALM.ttlMs
@@ -171,7 +171,7 @@ export const rotation: Scenario = async (settings, progress) => {
   return rows
 }
 
-/** Watches who follows a root that is rotated now; times are milliseconds since the epoch. */
+/** Watches which nodes follow a rotation that begins now; times are milliseconds since the epoch. */
 function followRotation({ fleet, time, settings }: World) {
   const rotatedAt = time.now()
   const hasFollowed = new Uint8Array(fleet.identities)
@@ -192,7 +192,7 @@ function followRotation({ fleet, time, settings }: World) {
   return followed
 }
 
-/** The CA is away at the worst time of the first renewals. */
+/** The CA is down at the worst time of the first renewals. */
 export const outage: Scenario = async (settings, progress) => {
   const rows: Row[] = []
   const { outageMs } = settings
@@ -221,7 +221,7 @@ export const outage: Scenario = async (settings, progress) => {
   return rows
 }
 
-/** A world that has booted, gone through its outage and recovered; measured from the outage on. */
+/** A world that boots, goes through its outage and recovers; measured from the outage on. */
 export async function throughOutage(
   settings: Omit<WorldSettings, 'outages'>,
   { outageMs, manner }: { readonly outageMs: number; readonly manner: 'refuse' | 'silent' },
@@ -236,7 +236,7 @@ export async function throughOutage(
   return { world, afterMs }
 }
 
-/** Clocks that are wrong, from the boot through the first renewals. */
+/** Wrong clocks, from the boot through the first renewals. */
 export const skew: Scenario = async (settings, progress) => {
   const rows: Row[] = []
   const ttlMs = settings.ttlMs ?? HOUR_MS
@@ -256,7 +256,7 @@ export const skew: Scenario = async (settings, progress) => {
   return rows
 }
 
-/** Until everybody has a first certificate, for an hour at most. */
+/** Runs until every identity has a first certificate, for an hour at most. */
 export function bootAll(world: World): void {
   world.runUntil(HOUR_MS, () => world.fleet.service.waiting === 0, 1_000)
 }

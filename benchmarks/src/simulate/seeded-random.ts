@@ -1,6 +1,6 @@
-/** Chance that is the same on every run: mulberry32, good enough to spread loads, not for secrets. */
+/** Reproducible randomness: mulberry32, good enough to spread loads, not for secrets. */
 
-/** Numbers in [0, 1), decided by `seed` alone. */
+/** Numbers in [0, 1), determined by `seed` alone. */
 export function seededRandom(seed: number): () => number {
   let state = Math.imul(seed, 0x9e3779b1)
   return () => {

@@ -1,17 +1,17 @@
-/** The workloads' certificates, seen with the true time: since when, with how much lifetime left, and for how long nothing valid. */
+/** The workloads' certificates by true time: since when, with how much life left, and for how long no valid one. */
 
 const NEVER = Number.NaN
 
 export interface ServiceSummary {
   /** Identities that got no certificate at all. */
   readonly neverServed: number
-  /** From the start until the last first certificate, seconds; of those that got one. */
+  /** Seconds from the start until the last first certificate, among identities that got one. */
   readonly allServedAfterS: number
-  /** The least time that a certificate in use had left when its successor came, or at the end, seconds. Negative: none. */
+  /** The least life left of a certificate in use when its successor came, or at the end, seconds. Negative: it had expired. */
   readonly worstRemainingS: number
-  /** Identities that once had a certificate and then for some time none that was valid. */
+  /** Identities that had a certificate once and later lacked a valid one for a time. */
   readonly lapsed: number
-  /** Identities without a valid certificate × seconds, after the first one of each. */
+  /** Identities without a valid certificate × seconds, counted after each identity's first one. */
   readonly lapsedIdentitySeconds: number
 }
 
@@ -19,7 +19,7 @@ export interface ServiceSummary {
 export class ServiceRecord {
   readonly #start: number
   readonly #firstAt: Float64Array
-  /** Of the certificate in use: when it ends, or when it was withdrawn before that. */
+  /** When the certificate in use ends, or was withdrawn. */
   readonly #validUntil: Float64Array
   readonly #hasLapsed: Uint8Array
   readonly #isWithdrawn: Uint8Array
@@ -58,7 +58,7 @@ export class ServiceRecord {
     this.#mark(identity, 1)
   }
 
-  /** Takes in what is in use at the end. */
+  /** Includes what is in use at the end. */
   finish(at: number): ServiceSummary {
     for (const [identity, first] of this.#firstAt.entries()) if (!Number.isNaN(first)) this.#replace(identity, at)
     const served = this.#firstAt.filter(first => !Number.isNaN(first))

@@ -23,7 +23,7 @@ export class VirtualTime {
     return this.#now
   }
 
-  /** Runs `task` at `time`, in whole milliseconds; those of one millisecond in the order in which they came. Returns what prevents it. */
+  /** Runs `task` at `time`, in whole milliseconds; tasks of the same time in the order of the calls. Returns a function that cancels it. */
   at(time: number, task: () => void): () => void {
     const deadline: Deadline = { time: Math.max(Math.ceil(time), this.#now), order: this.#set++, task }
     this.#deadlines.push(deadline)

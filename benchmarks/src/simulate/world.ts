@@ -1,4 +1,4 @@
-/** One simulated world: time, CA and fleet, and what is read off them in the end. */
+/** One simulated world: time, CA and fleet, and its measurements. */
 import { DEFAULT_OPTIONS } from '@livery/core'
 import { type Root, RootReader } from '@livery/core/decide'
 import type { CACapabilities } from '@livery/core/plugin'
@@ -13,15 +13,15 @@ import { VirtualTime } from './virtual-time.ts'
 /** The settings of a world; durations are milliseconds. */
 export interface WorldSettings {
   readonly nodes: number
-  /** Of each node. */
+  /** The identities of each node. */
   readonly identities: number
   readonly ttlMs: number
   readonly replicas: number
-  /** Signatures a second, of each replica. */
+  /** The signatures a second of each replica. */
   readonly rate: number
   /** Requests that may wait at a replica. */
   readonly queue: number
-  /** How long a refusal asks to wait; `undefined`: it does not say. */
+  /** The wait that a refusal asks for; `undefined`: none. */
   readonly retryAfterMs: number | undefined
   readonly roundTripMs: number
   readonly callTimeoutMs: number
@@ -31,21 +31,21 @@ export interface WorldSettings {
   readonly roots: CACapabilities['roots']
   /** How long a new root settles; `undefined`: core's default. */
   readonly settleMs?: number | undefined
-  /** One after the other, from the start of the world. */
+  /** Outages in order, counted from the start of the world. */
   readonly outages: readonly { readonly afterMs: number; readonly forMs: number; readonly manner: Outage['manner'] }[]
   readonly seed: number
 }
 
 /** The report of a scenario about a span of time. */
 export interface Measured {
-  /** Calls a second that reached for the CA, whatever became of them. */
+  /** Calls a second that tried to reach the CA, whatever their outcome. */
   readonly calls: RateSummary
   readonly signed: RateSummary
-  /** Signatures a second of all replicas together. */
+  /** The signatures a second of all replicas together. */
   readonly capacity: number
   /** Calls that the CA refused because its queue was full. */
   readonly refused: number
-  /** From a call's arrival to its signature, seconds. */
+  /** Seconds from a call's arrival to its signature. */
   readonly latencyS: { readonly p50: number; readonly p99: number; readonly max: number }
   readonly service: ServiceSummary
   /** Calls by the second, for the plot. */
@@ -84,7 +84,7 @@ export class World {
     this.fleet = new Fleet({ ...settings, time: this.time, ca: this.ca, ttlSeconds: ttlMs / 1_000 })
   }
 
-  /** `progress` hears how far the world has come, milliseconds. */
+  /** `progress` gets the simulated time so far, milliseconds. */
   static async create(settings: WorldSettings, progress: (simulatedMs: number) => void): Promise<World> {
     return new World(settings, await makeRoot(1), progress)
   }
@@ -94,7 +94,7 @@ export class World {
     return this.time.now() - this.time.start
   }
 
-  /** Goes on until `elapsedMs` is `until`, or `isDone` says so; it is asked every `stepMs`. */
+  /** Runs until `elapsedMs` is `until`, or `isDone` returns true; it is asked every `stepMs`. */
   runUntil(until: number, isDone: () => boolean = () => false, stepMs = 10_000): void {
     while (this.elapsedMs < until && !isDone()) {
       this.time.runUntil(this.time.start + Math.min(this.elapsedMs + stepMs, until))
@@ -107,13 +107,13 @@ export class World {
     this.ca.addRoot(await makeRoot(2))
   }
 
-  /** `measure` does not count the load before this moment. */
+  /** Starts the span of `measure`, which does not count earlier load. */
   startMeasuring(): void {
     this.#measuredFrom = this.time.now()
     this.ca.forgetWaits()
   }
 
-  /** The load until now, or until `untilMs` since the start; what the workloads had, of the whole run. Call it once. */
+  /** The load until now, or until `untilMs` since the start; the workloads' record covers the whole run. Call it once. */
   measure(untilMs: number = this.elapsedMs): Measured {
     const { ca, time, settings } = this
     const [from, until] = [this.#measuredFrom, time.start + untilMs]
@@ -133,7 +133,7 @@ export class World {
 }
 
 async function makeRoot(number: number): Promise<Root> {
-  // Valid from the real today on would be too late for a world that starts in the past.
+  // A root that is valid only from the real today would be too late for a world in the past.
   const { pem } = await makeIssuer(`CN=root ${number}`, new VirtualTime().start)
   const root = new RootReader().readOne(pem)
   if (typeof root === 'string') throw new TypeError(`Cannot simulate with this root: ${root}`)

@@ -6,7 +6,7 @@ const STEPS = 200
 
 /**
  * The start of an outage of `outageMs`, milliseconds after everything was issued for `ttlMs`, that leaves most
- * identities longest without a certificate; if none loses any, the one that ends with the last renewal due.
+ * identities longest without a certificate; if none lapses, the outage ends with the last renewal due.
  */
 export function worstOutageStart(ttlMs: number, outageMs: number): number {
   const starts = grid().map(fraction => Math.round(fraction * ttlMs))
@@ -16,7 +16,7 @@ export function worstOutageStart(ttlMs: number, outageMs: number): number {
   return starts[lost.indexOf(worst)] ?? 0
 }
 
-/** The least lifetime with which an outage loses nothing, if all are renewed the moment it ends. */
+/** The shortest lifetime with which an outage loses nothing, if all are renewed the moment it ends. */
 export function leastSafeTtl(outageMs: number): number {
   return outageMs / (1 - WINDOW.until)
 }

@@ -1,4 +1,4 @@
-/** The attacker of the soak, in a process and under a uid of its own: one attack after the other, until it is killed. */
+/** The attacker of the soak, in a separate process with another uid: runs one attack after the other until it is killed. */
 import { getPriority, setPriority } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ATTACKS, type Target } from './attacks.ts'
@@ -15,7 +15,7 @@ export interface AttackReport {
   readonly attack: string
 }
 
-/** The work of the agent counts, not the CPU that this process takes from it. */
+/** The soak measures the agent's work, not the CPU that this process takes from it. */
 const LOWER_BY = 10
 
 process.once('disconnect', () => process.exit())

@@ -19,7 +19,7 @@ interface Attack {
 }
 
 const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
-/** As long as a resource name can be. */
+/** The longest resource name. */
 const LONG_NAME = `spiffe://cluster.local/${'a'.repeat(1_990)}`
 
 export const ATTACKS: readonly Attack[] = [
@@ -72,19 +72,19 @@ const GARBAGE = Buffer.from(`GET / HTTP/1.1\r\nhost: livery\r\n\r\n${'\0'.repeat
 
 interface Load {
   readonly sessions: number
-  /** Of each session. */
+  /** The streams of each session. */
   readonly streams: number
   readonly initialWindowSize?: number
 }
 
-/** Holds sessions with open streams, and opens both again as they end. */
+/** Holds sessions with open streams, and reopens both as they end. */
 async function withSessions(
   target: Target,
   signal: AbortSignal,
   { sessions, streams, ...settings }: Load,
   begin: (stream: ClientHttp2Stream) => void,
 ): Promise<void> {
-  /** With how many streams each has. */
+  /** The open sessions with their number of streams. */
   const open = new Map<ClientHttp2Session, number>()
   await each(signal, 20, () => {
     if (open.size < sessions) {
@@ -99,7 +99,7 @@ async function withSessions(
   for (const session of open.keys()) session.destroy()
 }
 
-/** More of them wait in this process, and in the end it takes minutes to drop them, without an attack. */
+/** More of them wait in this process, which then takes minutes to drop them, without an attack. */
 const MOST_RESET = 10_000
 
 async function rapidReset(target: Target, signal: AbortSignal): Promise<void> {
@@ -137,7 +137,7 @@ async function rejectWithoutEnd(target: Target, signal: AbortSignal): Promise<vo
   })
 }
 
-/** Asks for everything that the admin endpoint can list, and reads none of it. */
+/** Requests everything that the admin endpoint can list, and reads none of it. */
 async function dumpUnread({ admin }: Target, signal: AbortSignal): Promise<void> {
   const request = Buffer.from(`GET /config_dump HTTP/1.1\r\nhost: ${admin.host}:${admin.port}\r\n\r\n`)
   await holdSockets(
@@ -213,14 +213,14 @@ function openStream(session: ClientHttp2Session): ClientHttp2Stream {
   return stream
 }
 
-/** A gRPC message with its head. */
+/** A gRPC message with its prefix. */
 function frame(message: Buffer): Buffer {
   const head = Buffer.alloc(5)
   head.writeUInt32BE(message.length, 1)
   return Buffer.concat([head, message])
 }
 
-/** Until the signal aborts; a step that fails, as on a session that has just ended, is tried again. */
+/** Repeats `step` until the signal aborts, also after a failure, as on a session that has just ended. */
 async function each(signal: AbortSignal, everyMs: number, step: () => void): Promise<void> {
   while (!signal.aborted) {
     try {

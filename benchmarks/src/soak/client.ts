@@ -1,4 +1,4 @@
-/** The workloads of the soak, in a process of their own: a stream for each name, which stays open and looks at all that comes. */
+/** The workloads of the soak, in a separate process: a stream for each name, which stays open and checks every secret. */
 import type * as grpc from '@grpc/grpc-js'
 import { nodeCertificateVerifier } from '@livery/core'
 import { nativeCertificateVerifier } from '@livery/native-keygen'
@@ -12,7 +12,7 @@ export interface ClientOrder {
   readonly connections: number
 }
 
-/** Once a second. */
+/** Sent once a second. */
 export interface ClientReport extends WatchReport {
   readonly cpuSeconds: number
 }
@@ -32,7 +32,7 @@ process.once('message', (order: ClientOrder) => {
   for (let index = 0; index < order.connections; index++) openConnection(order, index)
 })
 
-/** The roots first: what comes is looked at with them at once. */
+/** The roots come first: every later secret is checked against them at once. */
 function openConnection({ socket, names, connections }: ClientOrder, index: number): void {
   const client = connect(socket)
   let hasRoots = false

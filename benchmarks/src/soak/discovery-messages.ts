@@ -1,5 +1,5 @@
 /**
- * The few fields of SDS messages that a client needs, by hand, so that nothing of Livery's own encoding is trusted here.
+ * The few fields of SDS messages that a client needs, encoded by hand: nothing of Livery's own encoding is trusted here.
  * https://protobuf.dev/programming-guides/encoding/
  */
 

@@ -1,4 +1,4 @@
-/** One flood of the soak, in a process and under a uid of its own: many connections, all bytes at once, until it is killed. */
+/** One flood of the soak, in a separate process with another uid: many connections, all bytes at once, until it is killed. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { getPriority, setPriority } from 'node:os'
@@ -7,14 +7,14 @@ import { FLOODS } from '../../../packages/sds-server/test/floods.ts'
 export interface FloodOrder {
   readonly socket: string
   readonly uid: number
-  /** Of `FLOODS`. */
+  /** A name of `FLOODS`. */
   readonly flood: string
   readonly connections: number
-  /** On all connections together. */
+  /** The bytes of all connections together. */
   readonly bytes: number
 }
 
-/** The work of the agent counts, not the CPU that this process takes from it. */
+/** The soak measures the agent's work, not the CPU that this process takes from it. */
 const LOWER_BY = 10
 
 process.once('disconnect', () => process.exit())

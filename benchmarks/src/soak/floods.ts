@@ -1,4 +1,4 @@
-/** Every kind of frame by numbers of connections: how long others wait, and how much the agent grows. */
+/** Every kind of frame with every number of connections: the wait of other callers, and the growth of the agent. */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { FLOODS } from '../../../packages/sds-server/test/floods.ts'
 import type { FloodOrder } from './flooder.ts'
 
-/** One after the other, from one caller that has done nothing before: one that flooded is held. */
+/** One flood of a caller without a history: a caller that flooded is throttled. */
 interface FloodPlan {
   readonly flood: string
   readonly connections: number
@@ -29,14 +29,14 @@ export function describeFlood({ flood, connections }: FloodPlan): string {
   return `${flood}, ${connections} connections`
 }
 
-/** The highest resident memory of the agent while nobody floods, MB: its heap fills and empties about once in 40 seconds. */
+/** The agent's highest resident memory without a flood, MB: its heap fills and empties about once in 40 seconds. */
 export async function highestAtPeace({ pid }: { readonly pid: number }): Promise<number> {
   await forgetHighest(pid)
   await sleep(AT_PEACE_MS)
   return await memoryMB(pid, 'VmHWM')
 }
 
-/** Resolves with the growth of the agent's resident memory: the highest during the flood over the one before it or at peace, MB. */
+/** Resolves with the growth of the agent's resident memory, MB: the peak in the flood over the peak before it or at peace. */
 export async function floodAgent(
   agent: { readonly pid: number; readonly socket: string },
   { uid, flood, connections }: FloodPlan,
@@ -55,7 +55,7 @@ export async function floodAgent(
   return Math.max(0, (await memoryMB(agent.pid, 'VmHWM')) - before)
 }
 
-/** proc_pid_clear_refs(5). */
+/** Resets the peak: proc_pid_clear_refs(5). */
 async function forgetHighest(pid: number): Promise<void> {
   await writeFile(`/proc/${pid}/clear_refs`, '5')
 }

@@ -4,7 +4,7 @@ const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 const HEADERS = 1
 const SETTINGS = 4
 const CONTINUATION = 9
-/** As large as a frame is without being asked for more. */
+/** The largest frame that the default settings allow. */
 const FRAME_BYTES = 16_384
 /** `:method: GET`, one byte for a field of 42 bytes (RFC 7541 section 4.1). */
 const INDEXED_FIELD = 0x82

@@ -5,11 +5,11 @@ import { atLeast, count, duration, oneOf } from '../option-values.ts'
 export interface SoakOptions {
   readonly identities: number
   readonly ttlMs: number
-  /** From the moment when all have a certificate. */
+  /** Counted from the moment when all have a certificate. */
   readonly forMs: number
   readonly connections: number
   readonly ca: 'livery' | 'peer'
-  /** How long the CA is stopped, after the first two lifetimes; 0: not at all. */
+  /** How long the CA is stopped after the first two lifetimes; 0: never. */
   readonly caAwayMs: number
   /** Whether another uid attacks the sockets meanwhile. */
   readonly attack: boolean
@@ -28,7 +28,7 @@ with 1 if one was bad, late or missing, if renewals came in bursts, or if memory
   --minutes <n>        how long, once all have a certificate (default: 30)
   --connections <n>    connections that the streams are spread over (default: 100)
   --ca livery|peer     livery: \`livery ca\`; peer: neutralca in the folder LIVERY_PEERS (default: livery)
-  --ca-away <d>        stop the CA for so long after two lifetimes, to see that the soak finds gaps (default: 0s)
+  --ca-away <d>        stop the CA for this time after two lifetimes, to see that the soak finds gaps (default: 0s)
   --attack             another uid attacks the SDS socket and the admin endpoint meanwhile, and the time of answers counts (as root)
   --save               write to benchmarks/ instead, whose results are tracked
   --help               print this
@@ -36,7 +36,7 @@ with 1 if one was bad, late or missing, if renewals came in bursts, or if memory
 A duration is a number and ms, s, m or h, such as 90s.
 `
 
-/** The options, or `undefined` where the help is wanted. Throws a `TypeError` that names option, value and remedy. */
+/** Reads the options; `undefined` if the user wants the help. Throws a `TypeError` that names option, value and remedy. */
 export function parseOptions(args: readonly string[]): SoakOptions | undefined {
   const { values } = parseArgs({ args: [...args], options: OPTIONS, strict: true })
   if (values.help) return undefined

@@ -1,4 +1,4 @@
-/** The plots of a soak: the agent's memory, and the renewals of each second. Each unit has a plot of its own. */
+/** The plots of a soak, one for each unit: the agent's memory, and the renewals of each second. */
 import { linePlot } from '../plot.ts'
 import type { SoakOptions } from './options.ts'
 import type { Sample } from './verdict.ts'
@@ -7,7 +7,7 @@ type Settings = Pick<SoakOptions, 'identities' | 'ttlMs' | 'connections' | 'atta
 
 const MINUTES = { name: 'minutes since every name had a certificate' }
 
-/** File names and their SVG; `name` is the first part of each. */
+/** SVG by file name, which begins with `name`. */
 export function soakPlots(name: string, settings: Settings, samples: readonly Sample[]): ReadonlyMap<string, string> {
   const conditions = describe(settings)
   const over = (value: (sample: Sample) => number) => samples.map(each => [each.second / 60, value(each)] as const)

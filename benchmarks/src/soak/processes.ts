@@ -27,14 +27,14 @@ export interface AgentProcess {
   readonly admin: string
 }
 
-/** The uid of the attacker, Debian's `nobody`, and the one name that it is allowed. */
+/** Debian's `nobody` as the uid of the attacker, and the one name that it is allowed. */
 export const ATTACKER = { uid: 65_534, name: `${NAMESPACE}/attacker` }
 
 export function identityNames(count: number): readonly string[] {
   return Array.from({ length: count }, (_, index) => `${NAMESPACE}/sa-${index}`)
 }
 
-/** Everything it says is at the end of an error, should it not start. */
+/** A failed start rejects with the end of the output. */
 export function startCA(workdir: Workdir, { ca, identities }: SoakOptions): Promise<CAProcess> {
   return ca === 'livery' ? startLiveryCA(workdir, identities) : startPeerCA(workdir)
 }
@@ -57,7 +57,7 @@ async function startPeerCA(workdir: Workdir): Promise<CAProcess> {
   return { pid: server.pid, config: { plugin: 'citadel', address, rootCert: root } }
 }
 
-/** Resolves when its admin endpoint answers; the certificates may come later. */
+/** Resolves once the agent's admin endpoint answers; certificates may come later. */
 export async function startAgent(workdir: Workdir, ca: CAProcess, options: SoakOptions): Promise<AgentProcess> {
   const port = await freePort()
   const admin = `127.0.0.1:${port}`
@@ -88,7 +88,7 @@ export async function startAgent(workdir: Workdir, ca: CAProcess, options: SoakO
   return { pid: server.pid, socket, admin }
 }
 
-/** Everybody can connect, the attackers for one name. */
+/** Every uid can connect; the attackers get one name. */
 const OPEN = {
   mode: '0666',
   callers: [
@@ -97,7 +97,7 @@ const OPEN = {
   ],
 }
 
-/** Of a process that runs. */
+/** The usage of a running process. */
 export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ residentBytes: number; cpuSeconds: number }> {
   const cpu = await cpuSeconds(pid).catch(cause => {
     throw new Error(`Cannot read the CPU time of process ${pid}: it has ended, the agent or the CA`, { cause })
@@ -106,8 +106,8 @@ export async function usageOf({ pid }: Pick<Running, 'pid'>): Promise<{ resident
 }
 
 /**
- * The size of the agent's heap by its own metrics; NaN if they could not be read. The agent drops a connection whose room
- * it needs, as in a flood of dumps, so a scraper tries again at its next interval.
+ * The size of the agent's heap by its own metrics; NaN if they could not be read. The agent drops a connection when it needs
+ * the room, as in a flood of dumps; a scraper would try again at its next interval.
  */
 export async function heapBytes({ admin }: AgentProcess): Promise<number> {
   const metrics = await fetch(`http://${admin}/metrics`).then(

@@ -20,13 +20,13 @@ import type { FloodSummary, Observed, Sample } from './verdict.ts'
 import type { VictimOrder, VictimReport } from './victim.ts'
 
 const SAMPLE_EVERY_MS = 10_000
-/** A machine that has other things to do needs a while for ten thousand certificates. */
+/** A busy machine needs a while for ten thousand certificates. */
 const ALL_SERVED_WITHIN_MS = 300_000
 const MOST_FAILURES_KEPT = 20
 const EACH_ATTACK_MS = 15_000
 const PEACE = 'no flood'
 
-/** `say` hears a line of progress now and then. */
+/** `say` gets a line of progress now and then. */
 export async function soak(options: SoakOptions, say: (line: string) => void): Promise<Observed> {
   await using workdir = new Workdir()
   const ca = await startCA(workdir, options)
@@ -53,7 +53,7 @@ export async function soak(options: SoakOptions, say: (line: string) => void): P
   return gathered.observed()
 }
 
-/** Another uid that attacks one thing after the other. */
+/** Another uid, which runs one attack after the other. */
 class Attacker implements Disposable {
   readonly #process: ChildProcess
 
@@ -80,7 +80,7 @@ class Gathered implements Disposable {
   allServedAfterS: number | undefined
   readonly samples: Sample[] = []
   readonly renewals: number[] = []
-  /** The present one. */
+  /** The current attack. */
   attack: string | undefined
   /** Milliseconds, by attack. */
   readonly #answerTimes = new Map<string, number[]>()
@@ -112,7 +112,7 @@ class Gathered implements Disposable {
     return this.#leastLeftMs
   }
 
-  /** Whether all have a certificate, waiting for it. */
+  /** Waits until all have a certificate, and returns whether they do. */
   async waitForAll(): Promise<boolean> {
     const deadline = performance.now() + ALL_SERVED_WITHIN_MS
     while ((this.#last?.served ?? 0) < this.#options.identities) {
@@ -159,7 +159,7 @@ class Gathered implements Disposable {
     }
   }
 
-  /** Ends the soak with a failure that no secret shows. */
+  /** Ends the soak with a failure that is not in a secret. */
   fail(reason: string): void {
     this.#ended = reason
     this.#wake()

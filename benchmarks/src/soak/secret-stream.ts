@@ -3,7 +3,7 @@ import * as grpc from '@grpc/grpc-js'
 
 const METHOD = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets'
 
-/** A connection of its own. */
+/** Opens a separate connection. */
 export function connect(socket: string): grpc.Client {
   return new grpc.Client(`unix:${socket}`, grpc.credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1 })
 }

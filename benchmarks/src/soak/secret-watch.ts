@@ -1,4 +1,4 @@
-/** Looks at every secret that arrives, and at what each name has meanwhile: nothing wrong, nothing twice, no gap. */
+/** Checks every secret that arrives, and each name's certificates over time: nothing wrong, nothing twice, no gap. */
 import { X509Certificate } from 'node:crypto'
 import type { CertificateVerifier } from '@livery/core'
 import { type SpiffeId, splitCertificates } from '@livery/core/plugin'
@@ -7,27 +7,27 @@ import type { ReceivedSecret } from './discovery-messages.ts'
 /** The events since the last report; times are milliseconds since the epoch. */
 export interface WatchReport {
   readonly at: number
-  /** Secrets in all. */
+  /** The number of all secrets. */
   readonly seen: number
   /** Names that have a certificate. */
   readonly served: number
   /** Replacements of a certificate by the next one. */
   readonly renewals: number
-  /** The least time that a certificate had left when its successor came, ms; `undefined` without a renewal. */
+  /** The least time left of a certificate when its successor came, ms; `undefined` without a renewal. */
   readonly leastLeftMs: number | undefined
   readonly failures: readonly string[]
-  /** Failures in all; only the first few have a text. */
+  /** The number of all failures; only the first few have a text. */
   readonly failureCount: number
 }
 
 interface Held {
   readonly serialNumber: string
   readonly notAfter: number
-  /** Whether its end without a successor was reported. */
+  /** Whether its expiry without a successor was reported. */
   isGapTold: boolean
 }
 
-/** After so many the picture is clear. */
+/** More texts add nothing. */
 const MOST_WORDS = 20
 
 export class SecretWatch {
@@ -45,7 +45,7 @@ export class SecretWatch {
     this.#verifier = verifier
   }
 
-  /** `asked`: the name that the stream asked for. `now`: milliseconds since the epoch. */
+  /** `asked`: the name that the stream requested. `now`: milliseconds since the epoch. */
   take(secret: ReceivedSecret, asked: string, now: number): void {
     this.#seen++
     if (secret.name !== asked) this.fail(`${asked}: got ${secret.name}`)
@@ -53,7 +53,7 @@ export class SecretWatch {
     else this.#takeCertificate(secret, now)
   }
 
-  /** Looks for names whose newest certificate has ended, though no successor came. */
+  /** Finds names whose newest certificate has ended without a successor. */
   scan(now: number): void {
     for (const [name, held] of this.#held) {
       if (held.notAfter > now || held.isGapTold) continue
@@ -62,13 +62,13 @@ export class SecretWatch {
     }
   }
 
-  /** Counts a failure, also one that is not of a secret. */
+  /** Counts a failure, also one that no secret caused. */
   fail(text: string): void {
     this.#failureCount++
     if (this.#failures.length < MOST_WORDS) this.#failures.push(text)
   }
 
-  /** Resets what is counted since the last report. */
+  /** Reports and resets the counts. */
   report(at: number): WatchReport {
     const report = {
       at,
@@ -106,7 +106,7 @@ export class SecretWatch {
     this.#held.set(name, { serialNumber, notAfter, isGapTold: false })
   }
 
-  /** Chain to the present ROOTCA, key, SAN, dates. */
+  /** Verifies the chain against the current ROOTCA, the key, the SAN and the dates. */
   #verify(identity: SpiffeId, chain: string, privateKeyPem: Buffer, now: number) {
     try {
       return this.#verifier.verify(splitCertificates(chain), {

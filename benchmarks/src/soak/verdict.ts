@@ -1,17 +1,17 @@
-/** The verdict of a soak: each demand with what was found. */
+/** The verdict of a soak: each demand with the finding. */
 
 /** One line of the log of a soak, every ten seconds. */
 export interface Sample {
-  /** Since all had a certificate, seconds. */
+  /** Counted from when all had a certificate, seconds. */
   readonly second: number
   readonly residentMB: number
   readonly heapMB: number
   readonly renewalsPerSecond: number
-  /** Of one core, 0 to 1 and above. */
+  /** The share of one core, from 0 to 1 and above. */
   readonly cpu: { readonly agent: number; readonly ca: number; readonly client: number }
 }
 
-/** Of requests on an open stream, while one attack went on. */
+/** The answer times of requests on an open stream during one attack. */
 interface AnswerSummary {
   readonly attack: string
   readonly count: number
@@ -20,9 +20,9 @@ interface AnswerSummary {
   readonly mostMs: number
 }
 
-/** What one flood of 25 MB by one caller did to the agent and to another caller. */
+/** The effect of one flood of 25 MB by one caller on the agent and on another caller. */
 export interface FloodSummary extends AnswerSummary {
-  /** The highest resident memory over the highest without a flood, MB. */
+  /** The peak of resident memory over the peak without a flood, MB. */
   readonly grownMB: number
 }
 
@@ -51,9 +51,9 @@ export interface Check {
   readonly found: string
 }
 
-/** The highest second over the mean. */
+/** The peak second over the mean. */
 const MOST_UNEVEN = 3
-/** The last third's memory over the second third's. */
+/** The memory of the last third over the second third's. */
 const MOST_GROWTH = 1.1
 const SLOWEST_ANSWER_MS = 50
 const SLOWEST_IN_FLOOD_MS = 300
@@ -86,7 +86,7 @@ export function judge(observed: Observed): readonly Check[] {
   ]
 }
 
-/** Renewals after the first lifetime: the very first ones all fall into one window. */
+/** Judges the renewals after the first lifetime: the very first ones all fall into one window. */
 export function judgeSpread({ renewals, ttlMs }: Pick<Observed, 'renewals' | 'ttlMs'>): Check {
   const name = `the highest second has at most ${MOST_UNEVEN} times the mean of renewals`
   const later = renewals.slice(Math.ceil(ttlMs / 1_000))
@@ -102,7 +102,7 @@ export function judgeSpread({ renewals, ttlMs }: Pick<Observed, 'renewals' | 'tt
   }
 }
 
-/** Each attack on its own: a mean over all would hide one that works. */
+/** Judges each attack separately: a mean over all would hide one that works. */
 function judgeAnswers(answers: readonly AnswerSummary[]): Check {
   const found = answers.map(
     ({ attack, count, p50Ms, p99Ms, mostMs }) =>
@@ -115,7 +115,7 @@ function judgeAnswers(answers: readonly AnswerSummary[]): Check {
   }
 }
 
-/** The worst of all floods is the bound. */
+/** The worst flood decides. */
 function judgeFloods(floods: readonly FloodSummary[]): Check {
   const [slowest] = floods.toSorted((a, b) => b.mostMs - a.mostMs)
   const [largest] = floods.toSorted((a, b) => b.grownMB - a.grownMB)
@@ -128,9 +128,9 @@ function judgeFloods(floods: readonly FloodSummary[]): Check {
   }
 }
 
-/** Resident memory of the agent: the last third beside the second. The first is for warming up. */
+/** Compares the agent's resident memory in the last third with the second. The first is for warming up. */
 export function judgeMemory(samples: readonly Sample[]): Check {
-  const name = `resident memory of the last third is at most ${MOST_GROWTH} times that of the second`
+  const name = `resident memory of the last third is at most ${MOST_GROWTH} times the second`
   const third = Math.floor(samples.length / 3)
   if (third < LEAST_IN_A_THIRD) return { name, holds: undefined, found: `too short: ${samples.length} samples` }
   const [before, after] = [samples.slice(-2 * third, -third), samples.slice(-third)].map(part =>
@@ -148,7 +148,7 @@ function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN
 }
 
-/** Least squares, MB a second. */
+/** The slope by least squares, MB a second. */
 function slope(samples: readonly Sample[]): number {
   const mean = (read: (sample: Sample) => number) => samples.reduce((sum, one) => sum + read(one), 0) / samples.length
   const [x, y] = [mean(({ second }) => second), mean(({ residentMB }) => residentMB)]

@@ -1,6 +1,6 @@
 /**
- * Measures how long a workload waits for an answer on an open stream, every 50 ms. It is a separate process: the client stands
- * still for tenths of a second while it verifies the secrets of thousands, and that is not the agent's time.
+ * Measures every 50 ms how long a workload waits for an answer on an open stream. It is a separate process: the client stands
+ * still for tenths of a second while it verifies thousands of secrets, and that is not the agent's time.
  */
 import { discoveryRequest, readResponse } from './discovery-messages.ts'
 import { connect, streamSecrets } from './secret-stream.ts'
@@ -10,9 +10,9 @@ export interface VictimOrder {
   readonly name: string
 }
 
-/** Once a second. */
+/** Sent once a second. */
 export interface VictimReport {
-  /** Milliseconds, one for each answer. */
+  /** Milliseconds, one per answer. */
   readonly answerTimes: readonly number[]
 }
 
@@ -33,7 +33,7 @@ process.once('message', ({ socket, name }: VictimOrder) => {
     askedAt = undefined
   })
   setInterval(() => {
-    // One that waits for its answer is not asked twice.
+    // The last request still waits for its answer.
     if (askedAt !== undefined) return
     askedAt = performance.now()
     stream.write(discoveryRequest(name))

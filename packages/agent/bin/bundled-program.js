@@ -1,4 +1,4 @@
-// Not imported: for that Node reads every export, and loads what is behind those that are lazy.
+// Not imported: an import makes Node read every export, and load the modules behind lazy ones.
 const { readFileSync, renameSync, rmSync, writeFileSync } = process.getBuiltinModule('node:fs')
 const { createRequire } = process.getBuiltinModule('node:module')
 const { join } = process.getBuiltinModule('node:path')
@@ -7,17 +7,17 @@ const { debuglog } = process.getBuiltinModule('node:util')
 const { constants, Script } = process.getBuiltinModule('node:vm')
 const { crc32 } = process.getBuiltinModule('node:zlib')
 
-/** By then an agent has started, and issued its first certificates. */
+/** An agent has started by then, and issued its first certificates. */
 const KEPT_AFTER_MS = 3_000
-/** Of the program, and of its compiled code. */
+/** Checksums of the program, and of its compiled code. */
 const CHECKSUMS_BYTES = 8
 
 const debug = debuglog('livery')
 
 /**
- * Runs the program that bundle.mjs has made at `url`, with the code in `folder` that V8 compiled for an earlier `livery run`, and keeps
- * there what this one compiles. Node's own cache takes a module before it has run: without the functions that are compiled when they
- * are first called, which is 80 ms of CPU in a start.
+ * Runs the program that bundle.mjs has made at `url`, with the code in `folder` that V8 compiled for an earlier `livery run`, and stores
+ * the code that this one compiles. Node's own cache takes a module before it has run, without the functions that are compiled at their
+ * first call: that costs 80 ms of CPU per start.
  */
 export function runBundled(url, folder, resolve) {
   const filename = fileURLToPath(url)
@@ -37,7 +37,7 @@ export function runBundled(url, folder, resolve) {
     setTimeout(() => keepCode(file, source, script.createCachedData()), KEPT_AFTER_MS).unref()
 }
 
-/** V8 would take the code of another program of the same length, and what a disk has damaged. */
+/** Checks the code: V8 would take damaged bytes, and the code of another program with the same length. */
 function readCode(file, source) {
   try {
     const kept = readFileSync(file)
@@ -60,12 +60,12 @@ function keepCode(file, source, code) {
   }
 }
 
-/** On a full disk each start would leave one more. */
+/** Leftovers would accumulate with each start on a full disk. */
 function remove(partial) {
   try {
     rmSync(partial, { force: true })
   } catch {
-    // Where it cannot be removed it could not be written.
+    // A file that cannot be removed could not be written either.
   }
 }
 

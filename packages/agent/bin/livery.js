@@ -1,7 +1,7 @@
 #!/bin/sh
 ':' //; export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-2}"; node --disable-sigusr1 -v >/dev/null 2>&1 && exec node --disable-sigusr1 --max-semi-space-size=8 --min-semi-space-size=8 "$0" "$@"; exec node "$0" "$@"
-// Starts the program: from source in the repository, from its bundle in an installed package. The line above, a string and a comment
-// for Node, is for the shell: it gives Node `NODE_OPTIONS`, where Node knows them, so that Node need not start twice.
+// Starts the program: from source in the repository, from its bundle in an installed package. The line above is a string and a comment
+// for Node, and a command for the shell: it passes `NODE_OPTIONS`, where Node knows them, so that Node need not start twice.
 import { isNeededNode, NEEDED_NODE } from './needed-node.js'
 import { NODE_OPTIONS } from './node-options.js'
 
@@ -11,14 +11,14 @@ if (!isNeededNode(process.versions.node)) {
   )
   process.exit(1)
 }
-// Not imported: for that Node reads every export, and loads what is behind those that are lazy.
+// Not imported: an import makes Node read every export, and load the modules behind lazy ones.
 const { existsSync, lstatSync, mkdirSync } = process.getBuiltinModule('node:fs')
 const { enableCompileCache } = process.getBuiltinModule('node:module')
 const { dirname } = process.getBuiltinModule('node:path')
 const { fileURLToPath } = process.getBuiltinModule('node:url')
 
 const environment = {
-  // The key threads would each get a heap of their own from glibc, which keeps what was freed there.
+  // Limits glibc's arenas: each key thread would otherwise get one, which keeps freed memory.
   MALLOC_ARENA_MAX: '2',
   ...compileCache(),
   ...process.env,
@@ -31,7 +31,7 @@ if (isInForce && !isFromSource) {
   const { NODE_COMPILE_CACHE, NODE_DISABLE_COMPILE_CACHE } = environment
   const folder = NODE_DISABLE_COMPILE_CACHE === undefined ? NODE_COMPILE_CACHE : undefined
   if (folder) {
-    // For its threads and processes, and for packages that are not in the bundle.
+    // The cache serves threads and processes, and packages outside the bundle.
     enableCompileCache(folder)
     process.env.NODE_COMPILE_CACHE = folder
   }
@@ -46,12 +46,12 @@ if (isInForce && !isFromSource) {
   process.execve(process.execPath, [...node, ...program, ...process.argv.slice(2)], environment)
 }
 
-/** A second start need not compile again. The cache is code: only root and this user may be able to write to it. */
+/** Saves a second start from compiling. The cache is code: only root and this user may be able to write to it. */
 function compileCache() {
   const folder = fileURLToPath(new URL('../.cache/compiled', import.meta.url))
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    // A user that can write to the folder above could replace it.
+    // A user with write access to the folder above could replace it.
     return [dirname(folder), folder].every(isOurs) ? { NODE_COMPILE_CACHE: folder } : {}
   } catch {
     // The folder of the program is read-only.

@@ -19,7 +19,7 @@ async function inDirectory(args: readonly string[], files: Readonly<Record<strin
   return await livery(args, { cwd: directory.path, env })
 }
 
-/** In a directory where there is no configuration. */
+/** Runs in a directory without a configuration. */
 function inProcess(args: readonly string[]) {
   return runInProcess(args, '/nowhere')
 }

@@ -46,7 +46,7 @@ export async function runCommandLine(args: readonly string[], outside: Terminal)
   }
 }
 
-/** The same, but no text does more than print: names, and reasons of CAs, peers and files, are in results and in errors. */
+/** The same terminal, but texts only print: results and errors contain names, and reasons from CAs, peers and files. */
 function printingOnly(terminal: Terminal): Terminal {
   return {
     ...terminal,
@@ -131,9 +131,9 @@ function addWait(program: DocumentedCommand, action: (options: WaitCommandOption
   program
     .command('wait')
     .description('wait until a socket serves: for an init container, or a script that starts what needs it')
-    .requiredOption('--socket <path>', 'of the agent')
+    .requiredOption('--socket <path>', 'a socket of the agent')
     .option('--name <name>', 'also wait until this secret is served to this user: default, ROOTCA, a SPIFFE ID')
-    .option('--timeout <duration>', 'then fail', '60s')
+    .option('--timeout <duration>', 'how long to wait before it fails', '60s')
     .withExamples(
       [
         ['livery wait --socket /run/livery/sds.sock', 'until it answers'],
@@ -155,7 +155,7 @@ function addCARoot(
       ['livery ca root add --dir ca', 'first, for clients to learn it'],
       ['livery ca root switch 1f2e3d4c --dir ca', 'once each agent has it'],
     ])
-    // The options of `ca` are those of the server, except its folder.
+    // The options of `ca` belong to the server, except its folder.
     .configureHelp({
       showGlobalOptions: true,
       visibleGlobalOptions: () => [...ca.options.filter(({ long }) => long === '--dir'), ...(ca.parent?.options ?? [])],
@@ -171,12 +171,12 @@ function addCARoot(
     .action(() => action('add', dir()))
   root
     .command('switch')
-    .argument('<fingerprint>', 'of the root; its first digits are enough')
+    .argument('<fingerprint>', "the first digits of the root's fingerprint")
     .description('sign under this root from now on')
     .action((id: string) => action('switch', dir(), id))
   root
     .command('remove')
-    .argument('<fingerprint>', 'of the root; its first digits are enough')
+    .argument('<fingerprint>', "the first digits of the root's fingerprint")
     .description('remove a root that no longer signs')
     .action((id: string) => action('remove', dir(), id))
 }
@@ -186,7 +186,7 @@ function addCATest(
   action: (plugin: string | undefined, options: CATestOptions) => Promise<void>,
 ): void {
   ca.command('test')
-    // Not those of `ca`, which are of the server.
+    // The options of `ca` belong to the server.
     .configureHelp({
       showGlobalOptions: true,
       visibleGlobalOptions: test => [...(test.parent?.parent?.options ?? [])],

@@ -5,15 +5,15 @@ import { EXIT } from './commands/exit-code.ts'
 /** Clears the screen, and begins at its top (ECMA-48). */
 const CLEAR = '\x1b[H\x1b[2J'
 
-// Before the rest is loaded, which takes most of a start.
+// Signals are handled before the rest is loaded, which takes most of a start.
 if (process.argv.includes('run')) holdSignals()
 
-// Nobody is left who could read about it.
+// Nowhere is left to report it.
 process.stderr.on('error', () => {})
 // The last write reports it.
 process.stdout.on('error', () => {})
 
-// Unless a command ends: nothing that it waits for is left.
+// The exit code if the event loop runs empty before a command ends.
 process.exitCode = EXIT.failed
 const running = import('./cli.ts').then(({ runCommandLine }) =>
   runCommandLine(process.argv.slice(2), {

@@ -5,7 +5,7 @@ import type { GlobalOptions, Terminal } from './commands/terminal.ts'
 import type { ConfigSources } from './config/layers.ts'
 import type { DocumentedCommand } from './usage/documented-command.ts'
 
-/** The dependencies of the action of a command. */
+/** The dependencies of a command's action. */
 interface CommandContext {
   readonly terminal: Terminal
   globals(): GlobalOptions
@@ -13,7 +13,7 @@ interface CommandContext {
   finish(exitCode: number): void
 }
 
-/** The actions load what they need: the agent starts without it. */
+/** The actions import lazily: the agent starts without them. */
 export function addOperatorCommands(program: DocumentedCommand, context: CommandContext): void {
   addCerts(program, context)
   addStreams(program, context)
@@ -69,11 +69,14 @@ function addStreams(program: DocumentedCommand, { terminal, globals, sources, fi
 function addExplain(program: DocumentedCommand, { terminal, globals, sources, finish }: CommandContext): void {
   program
     .command('explain')
-    .argument('<name>', 'a SPIFFE ID, spiffe://<trust domain>, or ROOTCA')
+    .argument(
+      '<name>',
+      'a name that clients ask for: a SPIFFE ID, spiffe://<trust domain>, ROOTCA, or the name of a file, Secret or token',
+    )
     .description('explain what happened to a secret: asked, issued, pushed, accepted, failed')
     .withExamples([
       [`livery explain ${WEB}`, 'its events'],
-      ['livery explain ROOTCA', 'those of the roots'],
+      ['livery explain ROOTCA', 'the events of the roots'],
     ])
     .action(async (name: string) => {
       const { explainName } = await import('./commands/explain.ts')
@@ -118,7 +121,7 @@ function addTrust(program: DocumentedCommand, context: CommandContext): void {
   for (const [action, description] of Object.entries(ROOT_ACTIONS))
     trust
       .command(action)
-      .argument('<fingerprint>', 'of the root; its first digits are enough')
+      .argument('<fingerprint>', "the first digits of the root's fingerprint")
       .description(description)
       .action((root: string) => change(`/trust?action=${action}&root=${encodeURIComponent(root)}`, context))
 }
@@ -169,7 +172,7 @@ function addDoctor(program: DocumentedCommand, { terminal, globals, sources, fin
     .command('doctor')
     .summary('look for what keeps the agent from serving, and say what to do')
     .description(
-      'Look for what keeps the agent from serving, and say what to do: sockets and their folders, the CA (it is asked for one certificate), the clock, tokens, roots, limits. Run it as the user of the agent, or as root.',
+      'look for what keeps the agent from serving, and say what to do: sockets and their folders, the CA (it is asked for one certificate), the clock, tokens, roots, limits. Run it as the user of the agent, or as root.',
     )
     .withExamples(
       [

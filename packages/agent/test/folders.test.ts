@@ -61,10 +61,7 @@ test('in an emptyDir that is not shared it does not start, and says what to writ
   const pod = await makePod(t)
   const agent = await pod.start({ sockets })
   assert.equal((await agent.ended).code, 1)
-  assert.match(
-    agent.stderr,
-    /emptyDir \(mode 0777, owner 0:0\) can be written by others.*list .*emptyDir under sharedF/,
-  )
+  assert.match(agent.stderr, /emptyDir \(mode 0777, owner 0:0\) can be written by others.*add .*emptyDir to sharedF/)
 })
 
 test('a socket in an emptyDir itself is refused with a path below it, which works and which no other user can replace', {
@@ -74,7 +71,7 @@ test('a socket in an emptyDir itself is refused with a path below it, which work
   const refused = await pod.start({ sockets: [{ ...sockets[0], path: 'emptyDir/sds.sock' }] })
   assert.equal((await refused.ended).code, 1)
   const [, shared = '', path = ''] =
-    /list (\S+) under sharedFolders\. Then use a folder below it, such as (\S+):/.exec(refused.stderr) ?? []
+    /add (\S+) to sharedFolders\. A folder below it works, such as (\S+):/.exec(refused.stderr) ?? []
   assert.equal(shared, pod.emptyDir)
   const agent = await pod.start({ sharedFolders: [shared], sockets: [{ ...sockets[0], path }] })
   await agent.admin()

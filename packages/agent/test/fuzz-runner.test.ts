@@ -42,7 +42,7 @@ const faults: Record<string, readonly [string, RegExp]> = {
   'a crash': ['export function run(n) { if (n > 10) process.abort() }', /ended by SIGABRT/],
   'an input that never ends': [
     'export function run(n) { if (n > 10) return new Promise(() => {}) }',
-    /waits for what nothing can bring.*the input is \d+\n/s,
+    /waits for a promise that nothing can settle.*the input is \d+\n/s,
   ],
   'a fault that needs earlier inputs, and blames none': [
     'let count = 0\nexport function run() { if (++count > 500) process.abort() }',

@@ -76,7 +76,7 @@ for (const [where, isMissing, open] of [
     const next = await issue()
     await cluster.put('shop', { cert: next.chain.join(''), key: web.key })
     await agent.line(
-      /"event":"files-unusable",.*its key is not that of the first certificate in cert of the Secret \S+\/shop\./,
+      /"event":"files-unusable",.*its key does not match the first certificate in cert of the Secret \S+\/shop\./,
     )
     await shows(shop, 'shop.example')
     await cluster.put('shop', { key: next.key })

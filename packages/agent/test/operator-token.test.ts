@@ -118,6 +118,6 @@ test('the agent gets it over its UNIX socket, beside its first socket where noth
   await agent.line(/"event":"issued"/)
   const { code, stdout, stderr } = await livery(['renew', WEB], { cwd })
   assert.deepEqual([code, stderr], [0, ''])
-  assert.match(stdout, /is renewed now/)
+  assert.match(stdout, /Asking the CA for/)
   await agent.lines(/"event":"issued"/, 2)
 })

@@ -1,4 +1,4 @@
-/** Every link leads somewhere: from one paper to a file and a heading of it. */
+/** Every link leads somewhere: from one paper to a file and a heading of it. A page is short enough to be read. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -10,6 +10,15 @@ test('every link leads to a file and a heading', () => {
   assert.ok(links.length > 100)
   assert.deepEqual(
     links.filter(({ target, heading }) => !leadsSomewhere(target, heading)),
+    [],
+  )
+})
+
+test('no page of docs but a reference has over 1,500 words', () => {
+  const pages = PAPERS.filter(paper => /^docs\/(?!reference\/)/.test(paper))
+  assert.ok(pages.length > 30)
+  assert.deepEqual(
+    pages.filter(page => read(page).split(/\s+/).length > 1500),
     [],
   )
 })

@@ -268,7 +268,7 @@ test('groups of two pods in two hierarchies are refused', { skip: noRenames }, a
   const [web, api] = [node.add('web'), node.add('api', 'pids')]
   const process = await node.start(web.group, api.group)
   assert.ok('failure' in (await process.ask(node.socket, 'default')))
-  assert.match(node.refusals()[0]?.detail ?? '', /its control groups are those of two pods/)
+  assert.match(node.refusals()[0]?.detail ?? '', /its control groups belong to two pods/)
 })
 
 test('a thread in the group of another pod connects as its process', { skip: skip || noRenames }, async t => {

@@ -82,7 +82,7 @@ async function follow(page: string): Promise<string> {
 
 const DB = /sa\/db +[A-Z]\w+/
 const REFUSED = /the CA did not issue \(unauthenticated\)/
-const RENEWED = /sa\/db is renewed now/
+const RENEWED = /Asking the CA for .*sa\/db now/
 
 /** What an operator has to see. In this order: the later pages are about more faults. */
 const SHOWN: Readonly<Record<string, readonly RegExp[]>> = {

@@ -37,7 +37,7 @@ test('after the timeout it fails, with the reason and a remedy', async t => {
   const wait = (...args: readonly string[]) => livery(['wait', '--timeout', '300ms', ...args], { cwd })
   const absent = await wait('--socket', 'none.sock')
   assert.deepEqual([absent.code, absent.stdout], [1, ''])
-  assert.match(absent.stderr, /none\.sock did not answer: there is no such socket\. Start livery run, and mount/)
+  assert.match(absent.stderr, /none\.sock did not answer: there is no such socket\. Start "livery run", or mount/)
 
   const server = createServer(socket => socket.destroy())
   await listening(server, join(cwd, 'mute.sock'))
@@ -47,7 +47,7 @@ test('after the timeout it fails, with the reason and a remedy', async t => {
   assert.match(mute.stderr, /refuses uid \d+, or does not speak gRPC\. Look at callers/)
 
   await writeFile(join(cwd, 'file'), '')
-  assert.match((await wait('--socket', 'file')).stderr, /nobody listens on it\. Start livery run/)
+  assert.match((await wait('--socket', 'file')).stderr, /nobody listens on it\. Start "livery run"/)
 })
 
 test('a socket that does not let in its user is not ready, also where it says so to every call', {

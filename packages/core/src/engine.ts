@@ -1,4 +1,4 @@
-/** The one owner of the state: has every event decided, does what follows, and wakes at the next time that something falls due. */
+/** The one owner of the state: decides every event, performs the actions, and wakes when the next work falls due. */
 
 import { setImmediate } from 'node:timers/promises'
 import { asShownCAError } from './contract/ca-failure.ts'
@@ -19,9 +19,9 @@ import type { Clock } from './time/clock.ts'
 import { after, sleep } from './time/deadline.ts'
 import type { BundleListeners } from './trust/bundle-listeners.ts'
 
-/** Leaves do not wait longer for the CA's list after a jump of the clock: it may be away, and their certificates have ended. */
+/** How long leaves wait for the CA's list after a jump of the clock: the CA may be away, and their certificates have ended. */
 const ROOTS_WITHIN_MS = 2_000
-/** Longer than a set clock stays unseen: until then the withdrawal has run, or the clock is where it was. */
+/** Longer than a set clock stays unseen: by then the withdrawal has run, or the clock is back. */
 const LOOK_AGAIN_MS = 10_000
 
 export interface EngineOptions {
@@ -30,7 +30,7 @@ export interface EngineOptions {
   readonly fetching: FetchOptions
   readonly listeners: BundleListeners
   readonly store: Store | undefined
-  /** Those who watch an identity: the engine adds and notifies them. */
+  /** The watchers of each identity: the engine adds and notifies them. */
   readonly subscribers: Subscribers<SpiffeId>
   readonly report: (name: string, event: SecretEvent) => void
 }
@@ -40,7 +40,7 @@ export class Engine implements AsyncDisposable {
   readonly #options: EngineOptions
   readonly #clock: Clock
   #actions: Action[] = []
-  /** What was not due then is planned from then on: it may have fallen due while the actions were performed. */
+  /** The time of the last decision. The next wake counts from it, since work may fall due while actions are performed. */
   #decidedAt = Number.NEGATIVE_INFINITY
   #isPerforming = false
   #timer: { readonly at: number; readonly end: Disposable } | undefined
@@ -56,7 +56,7 @@ export class Engine implements AsyncDisposable {
     this.#clock = options.fetching.clock
   }
 
-  /** Has `event` decided at once, and what follows done before this call returns, unless it comes while something is being done. */
+  /** Decides on `event` at once, and performs the actions before it returns, unless called while actions are performed. */
   dispatch(event: Event): void {
     this.#decidedAt = this.#clock.now()
     for (const action of decide(this.state, event, this.#decidedAt, this.#options.policy)) this.#actions.push(action)
@@ -68,7 +68,7 @@ export class Engine implements AsyncDisposable {
       try {
         if (action) this.#perform(action)
       } catch (error) {
-        // What a listener or a store throws keeps nobody else from what is theirs.
+        // An exception of a listener or a store must not keep the other actions from running.
         faults.push(error)
       }
     }
@@ -78,7 +78,7 @@ export class Engine implements AsyncDisposable {
     if (faults.length > 0) throw faults[0]
   }
 
-  /** What the identity serves now. */
+  /** The certificate that the identity serves now. */
   current(id: SpiffeId): SecretItem | undefined {
     const identity = this.state.identities.get(id)
     if (!identity?.current) return undefined
@@ -204,7 +204,7 @@ export class Engine implements AsyncDisposable {
     }
   }
 
-  /** The one that is served, not one that waits for its time: a restart must find what can be used at once. */
+  /** Stores the certificate in use, not one that waits: a restart must find one that works at once. */
   #store(identity: Identity): void {
     const { store } = this.#options
     const { current } = identity
@@ -225,7 +225,7 @@ export class Engine implements AsyncDisposable {
     secret.privateKey.open(privateKey => store.put(identity.id, { ...facts, privateKey }))
   }
 
-  /** The clock may have been set past notAfter and back: those who came meanwhile have no secret, and nothing else would notify them. */
+  /** The clock may have been set past notAfter and back: a watcher that came meanwhile has no secret, and nothing else would notify it. */
   #lookAgain(id: SpiffeId): void {
     if (this.#looks.has(id)) return
     const look = after(this.#clock, LOOK_AGAIN_MS, () => {
@@ -253,7 +253,7 @@ export class Engine implements AsyncDisposable {
     return this.#clock.idle?.() ?? this.#clock.now()
   }
 
-  /** One that fires too early finds nothing due, and is set again. */
+  /** A timer that fires too early finds nothing due, and is set again. */
   #armTimer(): void {
     const at = nextWake(this.state, this.#decidedAt)
     if (this.state.isClosed || at === Number.POSITIVE_INFINITY || (this.#timer && this.#timer.at <= at)) return
@@ -263,7 +263,7 @@ export class Engine implements AsyncDisposable {
       this.dispatch({ kind: 'woke' })
     })
     this.#timer = { at, end }
-    // Afterwards: a clock without a deadline looks for no jump.
+    // The old timer goes last: a clock without a deadline looks for no jump.
     before?.end[Symbol.dispose]()
   }
 }

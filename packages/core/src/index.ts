@@ -1,4 +1,4 @@
-/** The public names of `@livery/core`: the SecretManager, what it reports and what is made for it. Those of plugins are on `/plugin`. */
+/** The public names of `@livery/core`: the SecretManager, its reports and its collaborators. Plugins import from `/plugin`. */
 
 export type { CertificateWish } from './contract/certificate-wish.ts'
 export { Events } from './contract/events.ts'

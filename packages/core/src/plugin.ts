@@ -1,4 +1,4 @@
-/** The public names of `@livery/core/plugin`: what the author of a plugin, or of another part beside the manager, needs. */
+/** The public names of `@livery/core/plugin`, for authors of plugins and of other parts beside the manager. */
 
 export {
   CA_ERROR_CODES,

@@ -1,4 +1,4 @@
-/** Whether clients would refuse a certificate with the roots that they are served now: asked once for each kind in a moment. */
+/** Whether clients would refuse a certificate with the roots served now: judged once for each kind at each moment. */
 
 import { CAError } from './contract/ca-client.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe/spiffe-id.ts'
@@ -10,7 +10,7 @@ import { splitCertificates } from './x509/pem.ts'
 export class PreflightVerdicts {
   readonly #verifier: CertificateVerifier
   readonly #bundles: BundleTable
-  /** Thousands of certificates are of one kind, and are asked about in one moment. */
+  /** Thousands of certificates share one kind, and are judged at one moment. */
   readonly #verdicts = new Map<string, string | undefined>()
   #judgedAt = Number.NaN
 

@@ -25,7 +25,7 @@ export interface SecretManagerOptions {
   readonly keyGenerator: KeyGenerator
   readonly clock: Clock
   readonly trustDomain: string
-  /** Roots beside those of the CA, of this trust domain and of others. Default: none. */
+  /** Roots beside the CA's, for this trust domain and others. Default: none. */
   readonly rootSources?: readonly RootSource[]
   /** Revocation lists (PEM), at most one source for each trust domain, served beside its roots. Default: none. */
   readonly crlSources?: readonly RootSource[]
@@ -33,11 +33,11 @@ export interface SecretManagerOptions {
   readonly store?: Store
   /** The secrets in files that may be named. Its creator closes it. Default: none may be. */
   readonly files?: FileSecrets
-  /** In [0, 1). Default: `Math.random`. */
+  /** Returns a number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
   /** Default: on node:crypto. */
   readonly verifier?: CertificateVerifier
-  /** Keeps the private keys. Default: each as it is, in one buffer. */
+  /** Seals the private keys in memory. Default: one plain buffer for each. */
   readonly vault?: KeyVault
   /** Default: `ecdsa-p256`. */
   readonly keyType?: KeyType
@@ -51,8 +51,8 @@ export interface SecretManagerOptions {
     /** Half-width of the renewal window, as a fraction of the lifetime. Default: 0.1. */
     readonly jitter?: number
     /**
-     * The outage of the CA that certificates outlive, milliseconds: they are renewed while so much is left, and by `ratio` at
-     * the latest. One that lives too short for it is renewed by `ratio`, and reported. Default: none.
+     * The outage of the CA that certificates outlive, milliseconds: they are renewed that long before they end, and by `ratio`
+     * at the latest. One with too short a life is renewed by `ratio`, and reported. Default: none.
      */
     readonly surviveMs?: number
     /**
@@ -60,10 +60,10 @@ export interface SecretManagerOptions {
      * become known, see {@link defaultSettleMs}.
      */
     readonly settleMs?: number
-    /** How long clients that do not answer are waited for before leaves under a new root are served, milliseconds. Default: 60,000. */
+    /** How long leaves under a new root wait for silent clients, milliseconds. Default: 60,000. */
     readonly ackWaitMs?: number
     /**
-     * How long a root stays after the CA has given it up, milliseconds: other nodes may hear of that later. Default:
+     * How long a root stays after the CA has given it up, milliseconds: other nodes may learn of it later. Default:
      * 3,600,000, or half an hour more than `settleMs` where that is longer.
      */
     readonly overlapMs?: number
@@ -74,26 +74,26 @@ export interface SecretManagerOptions {
   readonly retry?: { readonly minMs?: number; readonly maxMs?: number }
   /** Deadline of one call to the CA, milliseconds. Default: 30,000. */
   readonly timeoutMs?: number
-  /** At most so many calls to the CA in flight; how many there are adapts to what the CA takes. Default: 64. */
+  /** The most calls to the CA in flight; the number adapts to the CA's capacity. Default: 64. */
   readonly concurrency?: number
   /** How long an identity that was removed is still held and renewed, milliseconds. Default: 300,000. */
   readonly removalGraceMs?: number
   readonly idle?: {
-    /** An identity that nobody was subscribed to for so long is idle, milliseconds. Default: 3,600,000. */
+    /** How long an identity without a subscriber takes to be idle, milliseconds. Default: 3,600,000. */
     readonly afterMs?: number
     /**
-     * For an idle identity that is pinned: `renew` keeps its certificate fresh, `drop` wipes the key
-     * until somebody subscribes again. One that came on demand is forgotten in either case. Default: `renew`.
+     * The treatment of an idle pinned identity: `renew` keeps its certificate fresh, `drop` wipes the key
+     * until somebody subscribes again. An on-demand identity is forgotten in either case. Default: `renew`.
      */
     readonly action?: IdleAction
   }
   /**
-   * The most identities held, at about 12 KB each while nobody streams them: the default of 20,000 is some 240 MB. Pinned
-   * ones always have their place; for one more on demand the one that was unused for longest goes, or there is no room
-   * for it.
+   * The most identities kept, at about 12 KB each while nobody streams them: the default of 20,000 is some 240 MB. Pinned
+   * identities always have room; an on-demand one replaces the identity that was unused for longest, or is rejected if
+   * there is none.
    */
   readonly maxIdentities?: number
-  /** Subscribe before the manager is made to hear of everything: it reports what a store had. Default: new ones. */
+  /** Subscribe before the manager is made, to get the reports on the store as well. Default: new ones. */
   readonly events?: Events<SecretReport>
 }
 

@@ -50,7 +50,7 @@ export interface BundleEntry {
   readonly roots: readonly TrustAnchor[]
 }
 
-/** What an identity that is added may have of its own. */
+/** Settings of one added identity. */
 interface Additions {
   readonly tokenFile?: string
   readonly wish?: CertificateWish
@@ -62,11 +62,11 @@ interface Additions {
  */
 export class SecretManager implements AsyncDisposable {
   readonly trustDomain: string
-  /** Reports each change of an identity or a bundle. */
+  /** Emits each change of an identity or a bundle. */
   readonly events: Events<SecretReport>
-  /** The secrets that are asked for by the names of files. */
+  /** The secrets that callers request by file names. */
   readonly files: FileSecrets | undefined
-  /** Where a server reports what its live streams were sent, and how they answered. */
+  /** A server reports here which bundles its live streams were sent, and how they answered. */
   readonly receipts: Receipts
   readonly #clock: Clock
   readonly #engine: Engine
@@ -75,7 +75,7 @@ export class SecretManager implements AsyncDisposable {
   readonly #federated: FederatedRoots
   readonly #rootList: CARootList
   readonly #crlSources: CrlSources
-  /** Of the operator. */
+  /** The operator's sources. */
   #rootSources: readonly RootSource[] = []
   readonly #pending: PendingRequests
   readonly #changes: (Disposable | undefined)[]
@@ -98,7 +98,7 @@ export class SecretManager implements AsyncDisposable {
     this.#pending = pending
     store?.failures.subscribe(({ name, failure }) => report(name, failure))
     const subscribers: Subscribers<SpiffeId> = new Map()
-    // By then configured identities are held, and those in use on demand were requested.
+    // Configured identities are kept by then, and on-demand identities in use were requested.
     const clearStoreAt = store
       ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
       : Number.POSITIVE_INFINITY
@@ -142,7 +142,7 @@ export class SecretManager implements AsyncDisposable {
       record: report,
       read: (domain, lists, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls: lists, source }),
     })
-    // Nodes that hold the same identities, each started at its own time, renew them at different ones.
+    // Nodes with the same identities renew them at different times.
     const slotOffset = random()
     const preflight = new PreflightVerdicts(verifier, bundles)
     this.#engine = new Engine({
@@ -205,12 +205,12 @@ export class SecretManager implements AsyncDisposable {
     return this.#engine.restored()
   }
 
-  /** What `identity` failed for may be gone, as when a pod of it comes: it is tried again at once, as if it were new. */
+  /** Tries `identity` again at once, as if it were new: the cause of its failures may be gone, as when a pod of it comes. */
   retry(identity: SpiffeId): void {
     this.#engine.dispatch({ kind: 'retryAsked', id: identity })
   }
 
-  /** The cause of failures may be gone: what failed is tried again soon, and a CA that is down probed. */
+  /** The cause of failures may be gone: retries failed requests soon, and probes a CA that is down. */
   retryFailing(): void {
     this.#engine.dispatch({ kind: 'retryAsked' })
   }
@@ -230,8 +230,8 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /**
-   * Replaces the roots that the operator lists; a source that is given again stays open. Resolves when the lists that are
-   * known by then are trusted.
+   * Replaces the operator's root sources; a source that is given again stays open. Resolves when the lists known by
+   * then are trusted.
    */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
     this.#rootSources = sources
@@ -243,7 +243,7 @@ export class SecretManager implements AsyncDisposable {
     this.#crlSources.use(sources)
   }
 
-  /** The trust domains of which roots are held or waited for, its own first. */
+  /** The trust domains with roots, known or awaited, its own first. */
   trustDomains(): Iterable<string> {
     return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#configured.trustDomains()])
   }
@@ -314,12 +314,12 @@ export class SecretManager implements AsyncDisposable {
     return scheduleStatus(this.#engine.state)
   }
 
-  /** How many requests to the CA fall due in each of the next 60 minutes, renewals and retries, those of this minute first. */
+  /** How many requests to the CA, renewals and retries, fall due in each of the next 60 minutes, this minute first. */
   plannedPerMinute(): readonly number[] {
     return plannedPerMinute(this.#identities.values(), this.#clock.now())
   }
 
-  /** The bundles of trust domains, then those of identities that have roots of their own. */
+  /** The bundles of trust domains, then the bundles of identities with own roots. */
   bundles(): readonly BundleEntry[] {
     return this.#bundles.values().flatMap(bundle => {
       const { trustDomain, secret, owner } = bundle
@@ -336,10 +336,10 @@ export class SecretManager implements AsyncDisposable {
     await closing
   }
 
-  /** Takes up the stored roots and those that the operator lists, then asks the CA. */
+  /** Takes up the stored roots and the operator's roots, then asks the CA. */
   #start({ ca, store, rootSources = [], crlSources = [] }: SecretManagerOptions, reader: RootReader): void {
     this.useCrlSources(crlSources)
-    // No list will ever give up what another CA had listed.
+    // This CA has no list that could ever give up a root that another CA had listed.
     const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
     if (roots) this.#engine.dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })
     this.#rootList.start(rootSources.length === 0 ? Promise.resolve() : this.useRootSources(rootSources))
@@ -354,7 +354,7 @@ export class SecretManager implements AsyncDisposable {
     return isHeld || this.#configured.has(trustDomain)
   }
 
-  /** By name: one that is no identity is in it as little as one that is not held. */
+  /** Looked up by any name: a name that is not an identity is simply not found. */
   get #identities(): ReadonlyMap<string, Identity> {
     return this.#engine.state.identities
   }

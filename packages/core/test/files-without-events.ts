@@ -76,7 +76,7 @@ async function replace(): Promise<void> {
   version++
 }
 
-/** Until another one than `before` is served, which is the last that was written. */
+/** Waits until another version than `before` is served, which is the last that was written. */
 async function next(before: string | undefined): Promise<void> {
   const start = clock.now()
   if (before !== undefined) await clock.advance(POLL_MS)

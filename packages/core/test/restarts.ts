@@ -65,7 +65,7 @@ export class Restarts implements AsyncDisposable {
     return items.map(item => item.serialNumber)
   }
 
-  /** From now on the CA signs by an intermediate that ends in a day, however long the leaf lasts. */
+  /** Makes the CA sign by an intermediate that ends in a day, however long the leaf lasts. */
   async signByEndingIntermediate(): Promise<void> {
     const { ca, clock } = this
     const ending = await makeIssuer('CN=ending', clock.now() - 3_649 * 86_400_000, ca.newestRoot())

@@ -1,7 +1,7 @@
-//! Work that stands back behind the event loop of its own process.
+//! Lowers the priority of work below the event loop of the process.
 
-/// From now on this thread gets a third of the time that it would get, where the thread that started it wants the same core:
-/// so the event loop goes first, whatever priority the process was given. Outside Linux it does nothing.
+/// Cuts this thread's share of a core to a third while the thread that started it wants the same core: the event loop goes
+/// first, whatever the priority of the process. Outside Linux it does nothing.
 #[cfg(target_os = "linux")]
 pub fn stand_back() {
     // SAFETY: takes numbers alone. On Linux "process 0" is the calling thread, which has its starter's nice value.

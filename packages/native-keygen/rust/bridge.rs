@@ -29,7 +29,7 @@ pub struct KeyRequest {
 
 #[napi(object, object_from_js = false)]
 pub struct GeneratedKey<'env> {
-    /// PEM, in memory of its own: the receiver wipes it.
+    /// PEM, in separate memory: the receiver wipes it.
     pub private_key_pem: Uint8ArraySlice<'env>,
     pub csr_der: Uint8ArraySlice<'env>,
     pub public_key_der: Uint8ArraySlice<'env>,
@@ -110,8 +110,8 @@ impl JobQueue {
         self.start(env, job, Work::Keys(requests?))
     }
 
-    /// Reads chains, as `readChain` does. `job` and problems are as in `generateKeys`. Nothing of `questions` is looked at
-    /// after this returns.
+    /// Reads chains, as `readChain` does. `job` and problems are as in `generateKeys`. `questions` is not read after
+    /// this returns.
     #[napi(
         catch_unwind,
         ts_return_type = "Promise<Array<ChainFacts | UnreadableChain>>"

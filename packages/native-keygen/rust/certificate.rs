@@ -1,4 +1,4 @@
-//! X.509 certificates as aws-lc reads them: its X.509 code is that of BoringSSL, by which Envoy reads and verifies.
+//! X.509 certificates as aws-lc reads them: it shares its X.509 code with BoringSSL, Envoy's library.
 
 pub mod bridge;
 #[cfg(any(test, fuzzing))]
@@ -28,11 +28,11 @@ use aws_lc_sys::{
     X509_get_signature_nid, X509_get_subject_name, X509_get0_notAfter, X509_get0_notBefore,
     X509_get0_pubkey, X509_get0_serialNumber, X509_verify, X509v3_KU_CRL_SIGN,
     X509v3_KU_DIGITAL_SIGNATURE, X509v3_KU_KEY_CERT_SIGN, XKU_SSL_CLIENT, XKU_SSL_SERVER, d2i_X509,
-    i2d_GENERAL_NAMES, i2d_X509_PUBKEY,
+    i2d_X509_PUBKEY,
 };
 use pem_rfc7468::LineEnding;
 
-use crate::der::is_der;
+use crate::der::{are_der_names, is_der};
 use crate::hex;
 
 /// RFC 5280, section 4.1.2.2, allows 20. The serial number goes into logs and records.
@@ -44,7 +44,7 @@ pub struct Names {
     /// `None` if one has a character that no URI has.
     pub uris: Option<Vec<String>>,
     pub dns: Vec<String>,
-    /// How many are of another kind.
+    /// The number of other names.
     pub others: u32,
 }
 
@@ -57,8 +57,8 @@ pub struct Certificate {
     not_after: f64,
 }
 
-// SAFETY: the library counts references to an X509 atomically and fills its caches under a lock of its own, so that threads
-// may share and free it, as those of a TLS server do.
+// SAFETY: the library counts references to an X509 atomically and fills its caches under an internal lock, so that threads
+// may share and free it, as a TLS server's threads do.
 unsafe impl Send for Certificate {}
 // SAFETY: as above.
 unsafe impl Sync for Certificate {}
@@ -220,25 +220,26 @@ impl Certificate {
 
     /// SubjectPublicKeyInfo.
     pub fn public_key_der(&self) -> Option<Vec<u8>> {
-        // SAFETY: the key belongs to this certificate.
-        encoded(|start| unsafe { i2d_X509_PUBKEY(X509_get_X509_PUBKEY(self.as_ptr()), start) })
+        let mut start: *mut u8 = null_mut();
+        // SAFETY: the key belongs to this certificate; the library allocates what it writes, which is freed here.
+        unsafe {
+            let length = i2d_X509_PUBKEY(X509_get_X509_PUBKEY(self.as_ptr()), &raw mut start);
+            let length = usize::try_from(length).ok().filter(|_| !start.is_null())?;
+            let der = std::slice::from_raw_parts(start, length).to_vec();
+            OPENSSL_free(start.cast());
+            Some(der)
+        }
     }
 
-    /// Whether its subject alternative names are DER: aws-lc reads other lengths and strings in parts, and `is_der` sees no contents.
+    /// `is_der` does not look into extensions, and aws-lc takes more than DER there.
     fn has_der_names(&self) -> bool {
-        // SAFETY: the extension belongs to this certificate; the list is this function's own, and freed by it.
+        // SAFETY: the extension and its bytes belong to this certificate.
         unsafe {
             let index = X509_get_ext_by_NID(self.as_ptr(), NID_subject_alt_name, -1);
-            if index < 0 {
-                return true;
+            index < 0 || {
+                let names = X509_EXTENSION_get_data(X509_get_ext(self.as_ptr(), index));
+                are_der_names(bytes_of(names.cast()))
             }
-            let id = NID_subject_alt_name;
-            let names = X509_get_ext_d2i(self.as_ptr(), id, null_mut(), null_mut());
-            let der = encoded(|start| i2d_GENERAL_NAMES(names.cast(), start));
-            GENERAL_NAMES_free(names.cast());
-            forget_errors();
-            let written = X509_EXTENSION_get_data(X509_get_ext(self.as_ptr(), index));
-            der.is_some_and(|der| der == bytes_of(written.cast()))
         }
     }
 
@@ -298,9 +299,9 @@ impl Certificate {
         }
     }
 
-    /// By name, key identifier and key usage.
+    /// Compares name, key identifier and key usage.
     pub fn may_be_issuer_of(&self, certificate: &Self) -> bool {
-        // SAFETY: both are valid; what the library notes down in them is guarded by locks of its own.
+        // SAFETY: both are valid; the library guards its caches in them by internal locks.
         unsafe { X509_check_issued(self.as_ptr(), certificate.as_ptr()) == X509_V_OK }
     }
 
@@ -334,19 +335,6 @@ impl Certificate {
             );
             !own.is_null() && !theirs.is_null() && EVP_PKEY_cmp(own, theirs) == 1
         }
-    }
-}
-
-/// What a function of the library writes into memory that it allocates.
-fn encoded(write: impl FnOnce(*mut *mut u8) -> c_int) -> Option<Vec<u8>> {
-    let mut start: *mut u8 = null_mut();
-    let length = usize::try_from(write(&raw mut start)).ok();
-    let length = length.filter(|_| !start.is_null())?;
-    // SAFETY: `start` has `length` bytes, and is freed once.
-    unsafe {
-        let der = std::slice::from_raw_parts(start, length).to_vec();
-        OPENSSL_free(start.cast());
-        Some(der)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The little of DER (X.690) that a CSR and a PKCS#8 key need, and whether something is DER at all.
+//! The part of DER (X.690) that a CSR and a PKCS#8 key need, and a check of the form.
 
 pub const BIT_STRING: u8 = 0x03;
 pub const OCTET_STRING: u8 = 0x04;
@@ -29,8 +29,8 @@ fn push_length(der: &mut Vec<u8>, length: usize) {
     der.extend_from_slice(significant);
 }
 
-/// Whether every length is definite and as short as it can be, and no set is empty: aws-lc reads the rest, too, and the library of
-/// Envoy does not.
+/// Whether every length is definite and minimal, and no set is empty: aws-lc accepts other forms, which Envoy's library
+/// refuses.
 pub fn is_der(element: &[u8]) -> bool {
     let mut pending = vec![element];
     while let Some(mut elements) = pending.pop() {
@@ -50,9 +50,28 @@ pub fn is_der(element: &[u8]) -> bool {
     true
 }
 
+/// Whether GeneralNames (RFC 5280, section 4.2.1.6) are DER, each string in one part.
+pub fn are_der_names(names: &[u8]) -> bool {
+    let Some((mut elements, [])) = names
+        .get(1..)
+        .and_then(split_contents)
+        .filter(|_| is_der(names))
+    else {
+        return false;
+    };
+    while let [tag, rest @ ..] = elements {
+        let in_parts = matches!(tag, 0xa1 | 0xa2 | 0xa6..=0xa8);
+        let Some((_, next)) = split_contents(rest).filter(|_| !in_parts) else {
+            return false;
+        };
+        elements = next;
+    }
+    true
+}
+
 const CONSTRUCTED: u8 = 0x20;
 
-/// By the length at the start.
+/// Splits off the contents, whose length stands at the start.
 fn split_contents(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     if first < 0x80 {

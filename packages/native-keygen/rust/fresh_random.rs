@@ -1,4 +1,4 @@
-//! New random numbers for each key: else a virtual machine that is restored twice from one snapshot makes the same keys twice.
+//! Fresh random numbers for each key: a virtual machine that is restored twice from one snapshot would make the same keys twice.
 
 use aws_lc_sys::RAND_bytes_with_user_prediction_resistance;
 use zeroize::Zeroizing;
@@ -23,7 +23,7 @@ pub fn mix_in() -> Result<(), KeyError> {
     }
 }
 
-/// Of at most 256 bytes none are left out (getrandom(2), getentropy(3)).
+/// Reads up to 256 bytes, never fewer than asked for (getrandom(2), getentropy(3)).
 fn read_system(bytes: &mut [u8; BYTES]) -> bool {
     #[cfg(target_os = "linux")]
     // SAFETY: it writes at most as many bytes as there are.
@@ -67,7 +67,7 @@ mod tests {
                 continue;
             };
             let has = |flag| flags.split_whitespace().any(|it| it == flag);
-            // Those that can be dropped are the C library's, for getrandom.
+            // Droppable pages belong to the C library's getrandom.
             if has("wf") && has("wr") && !has("dp") {
                 let page = start as *mut u8;
                 // SAFETY: the page is mapped for reading.
@@ -77,7 +77,7 @@ mod tests {
         pages
     }
 
-    /// What the copy of this process does that a snapshot makes: fork(2) without what notifies aws-lc of it.
+    /// Simulates a copy from a snapshot: fork(2), but without the mark by which aws-lc notices it.
     fn number_and_key_of_copy() -> Vec<u8> {
         let pages = wiped_pages();
         let mut ends = [0; 2];

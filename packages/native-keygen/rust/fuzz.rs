@@ -66,7 +66,7 @@ pub fn check(subject: &Subject, input: &[u8]) {
     assert!(least <= MAX_CPU, "{}: it took {least:?}", subject.name);
 }
 
-/// Of this thread: what other processes take does not count.
+/// CPU time of this thread: the load of other processes does not count.
 fn cpu_time() -> Duration {
     let mut time = libc::timespec {
         tv_sec: 0,

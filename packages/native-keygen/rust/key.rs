@@ -48,7 +48,7 @@ pub struct GeneratedKey {
     pub public_key_der: Vec<u8>,
 }
 
-/// Of an identity: SPIFFE-ID, section 2.3.
+/// The longest identity: SPIFFE-ID, section 2.3.
 const MAX_IDENTITY: usize = 2048;
 /// RFC 1035, section 2.3.4, without the lengths on the wire.
 const MAX_DNS_NAME: usize = 253;

@@ -1,4 +1,4 @@
-//! System calls that Node does not have: who is on a UNIX socket, who waits on one, and that keys stay out of core files.
+//! System calls that Node lacks: the peer of a UNIX socket, its waiting connections, and keeping keys out of core files.
 
 pub mod bridge;
 pub mod peer_cgroups;
@@ -60,8 +60,8 @@ pub struct Accepted {
 /// Accepts the connections that wait on a non-blocking listening socket, at most `most`, set up as libuv does (accept4(2)).
 /// libuv takes one connection per turn of the event loop, so Envoys that arrive together would wait for as many turns.
 ///
-/// Without descriptors libuv closes each new connection and reports nothing, so that is reported here; the kernel says so
-/// even if nobody waits. libuv meets every other fault again at its next accept, and reports it.
+/// A shortage of descriptors is reported here, since libuv then closes each new connection silently; the kernel reports it
+/// even if no connection waits. libuv meets every other fault again at its next accept, and reports it.
 #[cfg(target_os = "linux")]
 pub fn accept_waiting(listener: i32, most: usize) -> Accepted {
     let mut accepted = Accepted::default();

@@ -1,4 +1,4 @@
-//! What one call has asked for, keys or the facts about chains, on the threads of the process.
+//! The work of one call, keys or the facts about chains, on the threads of the process.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::key::{GeneratedKey, KeyRequest, KeyType, generate};
 use crate::key_error::KeyError;
 use crate::work_queue::{Job, WorkQueue};
 
-/// Of all environments and generators of this process.
+/// The threads of all environments and generators of this process.
 pub static THREADS: WorkQueue<QueuedJob> = WorkQueue::new();
 
 pub enum Work {
@@ -17,13 +17,13 @@ pub enum Work {
     Chains(Vec<Question>),
 }
 
-/// What comes of one piece of work.
+/// The result of one piece of work.
 pub enum Output {
     Key(GeneratedKey),
     Facts(Facts),
 }
 
-/// Takes what came of all pieces, in their order, or the first problem, on any thread.
+/// Takes the results of all pieces in order, or the first problem, on any thread.
 type Answer = Box<dyn FnOnce(Result<Vec<Output>, KeyError>) + Send>;
 
 pub struct QueuedJob {
@@ -67,7 +67,7 @@ impl QueuedJob {
         self.fail(KeyError::Cancelled);
     }
 
-    /// Nothing that comes later is kept.
+    /// Later results are dropped.
     fn fail(&self, error: KeyError) {
         self.cancelled.store(true, Ordering::Relaxed);
         let open = self.open().take();

@@ -27,16 +27,16 @@ pub const OVERHEAD: usize = NONCE_BYTES + TAG_BYTES;
 pub enum VaultError {
     /// There is no memory, or no random number.
     Unavailable,
-    /// A buffer is shorter or longer than it has to be, or lies over the other one.
+    /// A buffer has the wrong length, or overlaps the other one.
     Buffers,
     /// The input was not sealed by this vault, or was changed or wiped since.
     NotSealed,
 }
 
-/// The key schedule is in the locked page and nowhere else; the key itself is wiped once that is made.
+/// Only the locked page holds the key schedule; the key itself is wiped once that is made.
 pub struct Vault {
     page: LockedPage,
-    /// Nonces of a key must not come twice: they are counted, for all threads.
+    /// Nonces must never repeat: they are counted, across all threads.
     sealed: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ struct Contents {
 }
 
 impl Vault {
-    /// The one of this process, made when it is first asked for.
+    /// The vault of this process, made on first use.
     pub fn of_process() -> Result<&'static Self, VaultError> {
         static VAULT: OnceLock<Option<Vault>> = OnceLock::new();
         let vault = VAULT.get_or_init(|| Self::new().ok());
@@ -123,7 +123,7 @@ impl Vault {
         }
     }
 
-    /// Writes the key to `target`, which is `OVERHEAD` shorter than `sealed`. What is there after an error are zeros.
+    /// Writes the key to `target`, which is `OVERHEAD` shorter than `sealed`. After an error it holds zeros.
     pub fn open(&self, sealed: &[u8], target: &mut [u8]) -> Result<(), VaultError> {
         if sealed.len() < OVERHEAD || target.len() != sealed.len() - OVERHEAD {
             return Err(VaultError::Buffers);

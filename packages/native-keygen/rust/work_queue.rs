@@ -1,6 +1,6 @@
-//! Threads that do the work of all, at most one a core however much there is, in turns: each job gives one piece of its
-//! work at a time, so that a short one does not wait behind a long one. Quick pieces go before all others. A thread starts
-//! with the first work that finds no other free, and ends when nobody is left who could bring more.
+//! Threads that share all work, at most one per core, in turns: each job gives one piece of its work at a time, so that a
+//! short job does not wait behind a long one. Quick pieces go first. A thread starts when work finds no free thread, and
+//! ends when no caller is left that could add more.
 
 #[cfg(test)]
 mod tests;
@@ -33,7 +33,7 @@ pub struct WorkQueue<J: Job> {
 }
 
 struct State<J> {
-    /// Those whose piece is quick come first.
+    /// The turns, quick pieces first.
     turns: VecDeque<Turn<J>>,
     threads: Vec<JoinHandle<()>>,
     /// Threads that wait and were not called yet.
@@ -65,12 +65,12 @@ impl<J: Job> WorkQueue<J> {
         }
     }
 
-    /// To be called by everybody who adds work, before the first.
+    /// Every caller that adds work calls this first.
     pub fn enter(&self) {
         self.lock().users += 1;
     }
 
-    /// To be called once for each `enter`, with all own jobs cancelled. The last one waits for the threads to end.
+    /// Call it once for each `enter`, with all own jobs cancelled. The last one waits for the threads to end.
     pub fn leave(&'static self) {
         let mut state = self.lock();
         state.users -= 1;
@@ -88,7 +88,7 @@ impl<J: Job> WorkQueue<J> {
         let mut state = self.lock();
         state.is_closing = false;
         (state.waiting, state.calls) = (0, 0);
-        // Somebody may have come meanwhile. If no thread starts now, it does with the next work.
+        // A caller may have entered meanwhile. A thread that does not start now starts with the next work.
         state.turns.retain(|turn| !turn.job.is_cancelled());
         let queued = state.turns.len();
         let _ = self.engage(queued, &mut state);
@@ -110,7 +110,7 @@ impl<J: Job> WorkQueue<J> {
         Ok(())
     }
 
-    /// Finds threads for `pieces` more pieces: how many of those that wait are to be woken.
+    /// Finds threads for `pieces` more pieces: returns how many waiting threads to wake.
     fn engage(&'static self, pieces: usize, state: &mut State<J>) -> io::Result<usize> {
         if state.is_closing {
             return Ok(0);
@@ -186,7 +186,7 @@ impl<J: Job> State<J> {
         None
     }
 
-    /// Behind all that are as quick.
+    /// Queues the turn behind all equally quick ones.
     fn queue(&mut self, turn: Turn<J>) {
         let is_quick = |turn: &Turn<J>| turn.job.is_quick(turn.piece);
         let place = match is_quick(&turn) {

@@ -1,4 +1,4 @@
-/** Promises that nobody waits for any longer. */
+/** Handles promises whose callers have stopped waiting. */
 
 /** Callbacks for work that was given up. */
 interface Abandoned<T> {

@@ -11,10 +11,10 @@ type AddonLookup = { readonly addon: Addon } | { readonly addon: undefined; read
 /** The number of the addon's interface: `rust/abi.rs` has the same, and both are raised when an export changes. */
 export const ABI = 9
 
-/** By its name, since this code is in a bundle, too. */
+/** Resolved by package name, since bundles contain this code, too. */
 const OWN_FOLDER = dirname(fileURLToPath(import.meta.resolve('@livery/native-keygen/package.json')))
 
-/** Never throws: `reason` says why there is no addon and what to do. `folder` is that of this package. */
+/** Never throws: `reason` names the cause and the remedy if there is no addon. `folder`: this package's. */
 export function findAddon(folder: string = OWN_FOLDER): AddonLookup {
   const problems: string[] = []
   const require = createRequire(`${folder}/package.json`)

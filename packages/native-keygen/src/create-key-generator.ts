@@ -9,7 +9,7 @@ export interface KeyGeneratorChoice {
   readonly generator: KeyGenerator
   /** Why `generator` is not the native one, and what to do about it: log it. Absent if it is the native one. */
   readonly reason?: string
-  /** Why RSA keys are made in another way than `rsaKeys`: log it where RSA keys are made. Absent if they are not. */
+  /** Why RSA keys are not made by `rsaKeys`: log it if RSA keys are made. Absent if they are. */
   readonly rsaReason?: string
 }
 

@@ -1,4 +1,4 @@
-/** The values and defaults of the options: a subpath of its own, so that a program can show them without loading the addon. */
+/** The values and defaults of the options: a separate subpath, so that a program can show them without loading the addon. */
 
 export const RSA_KEYS = ['library', 'search', 'simd'] as const
 

@@ -1,6 +1,6 @@
 /**
  * Generated chains with a rule varied in some place, judged here, by Go, by OpenSSL and by Envoy: what is served, Envoy takes, and what
- * all of them take is served. The differences that are known are those of SECURITY.md.
+ * all of them take is served. SECURITY.md lists the known differences.
  */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
@@ -63,7 +63,7 @@ const STRICTER: ReadonlySet<string> = new Set([
   'dates in another form', // with a time zone
 ])
 
-/** What `X509_verify_cert` says is Envoy's verdict in a handshake, which it does not give when it loads a chain. */
+/** `X509_verify_cert` gives Envoy's verdict in a handshake, which it does not give when it loads a chain. */
 const OF_ENVOYS_LIBRARY = /element \d+ of the path, its root included(?::| is not for)/
 
 interface Verdict extends GeneratedChain {

@@ -7,17 +7,17 @@ import type { RsaKeys } from './defaults.ts'
 import type { ChainFacts, ChainQuestion, UnreadableChain } from './gen/binding.ts'
 import { wipe, wipeAll } from './wipe.ts'
 
-/** A request that travels with others, whose fate is their own. */
+/** A request that travels with others, but succeeds or fails separately. */
 interface Gathered {
   readonly request: Required<KeyRequest>
   readonly resolve: (key: GeneratedKey) => void
   readonly reject: (error: unknown) => void
 }
 
-/** Answers of one job, and of one turn of the event loop: what waits for them runs in the same turn. */
+/** The most answers in one job, and in one turn of the event loop: their continuations run in the same turn. */
 const MOST_ANSWERS = 64
 
-/** One an environment: the threads under it are those of the whole process. */
+/** One per environment, above the threads of the whole process. */
 export class JobQueue {
   readonly #native: InstanceType<Addon['JobQueue']>
   /** Sent at the end of the turn. */
@@ -38,7 +38,7 @@ export class JobQueue {
     return key
   }
 
-  /** Waking a thread costs as much as an ECDSA key, which is made sooner than anybody would stop it. */
+  /** Gathers keys, since waking a thread costs as much as an ECDSA key, which is made sooner than an abort could come. */
   #generateWithOthers(request: Required<KeyRequest>, signal?: AbortSignal): Promise<GeneratedKey> {
     const { promise, resolve, reject } = Promise.withResolvers<GeneratedKey>()
     if (this.#gathered.length === 0) setImmediate(() => this.#makeGathered())
@@ -58,7 +58,7 @@ export class JobQueue {
       const keys = await this.#make(requests, 'library')
       for (const [index, key] of keys.entries()) gathered[index]?.resolve(key)
     } catch (error) {
-      // One that cannot be made takes no other along.
+      // One request that fails must not fail the others.
       if (gathered.length > 1) for (const one of gathered) void this.#makeTogether([one])
       else for (const { reject } of gathered) reject(error)
     }
@@ -74,7 +74,7 @@ export class JobQueue {
     return unlessAborted(signal, keys, { stop: () => stop.abort(), discard: wipeAll })
   }
 
-  /** Two parts at a time: while one is taken in, the other is made. */
+  /** Two parts at a time: one is made while the other is taken in. */
   async #makeAll(
     requests: readonly Required<KeyRequest>[],
     rsaKeys: RsaKeys,

@@ -137,7 +137,7 @@ const PRINT_PEER_CGROUPS = `import { readPeerCgroups } from ${JSON.stringify(new
     process.exit()
   }).listen(process.argv[1], () => console.log('listening'))`
 
-test('the control groups of a peer are those of the process that connected', { skip }, async context => {
+test('the control groups of a peer belong to the process that connected', { skip }, async context => {
   const output = await groupsOfPeer(context, [])
   assert.equal(output, await readFile('/proc/self/cgroup', 'utf8'))
 })
@@ -161,7 +161,7 @@ test('a descriptor without a peer has no control groups', { skip }, async () => 
   assert.throws(() => readPeerCgroups?.(Number.NaN), TypeError)
 })
 
-/** What a server in a process of its own, started by `prefix`, finds about this process. */
+/** The findings about this process of a server in a separate one, started by `prefix`. */
 async function groupsOfPeer(context: TestContext, prefix: readonly string[]): Promise<string> {
   const path = join(temporaryFolder(context), 'a.sock')
   const node = [process.execPath, '--conditions=@livery/source', '--input-type=module', '-e', PRINT_PEER_CGROUPS, path]

@@ -12,9 +12,9 @@ export const readPeerCredentials: ReadPeerCredentials | undefined =
   addon && process.platform === 'linux' ? fd => addon.peerCredentials(checkDescriptor(fd)) : undefined
 
 /**
- * The text of `/proc/PID/cgroup` for the process that called `connect`, which lived while that was read, so that it is not
- * the text of a later process of the same pid. Throws an `Error` with `code`: `GONE` if that process has ended,
- * `OTHER_PID_NAMESPACE` if it cannot be seen from here, `TOO_LONG` over 64 KiB, or that of the system. Absent without the addon, and outside Linux.
+ * The text of `/proc/PID/cgroup` for the process that called `connect`. The process lived throughout the read, so the text
+ * is not a later process's with the same pid. Throws an `Error` with `code`: `GONE` if that process has ended,
+ * `OTHER_PID_NAMESPACE` if it cannot be seen from here, `TOO_LONG` over 64 KiB, or the system's code. Absent without the addon, and outside Linux.
  */
 export const readPeerCgroups: ((fd: number) => string) | undefined =
   addon?.peerCgroups && process.platform === 'linux' ? fd => addon.peerCgroups(checkDescriptor(fd)) : undefined
@@ -27,21 +27,21 @@ export interface AcceptedConnections {
 }
 
 /**
- * Accepts what waits on a listening socket, at most `most` connections. Never throws: none where none waits, or where
- * `listener` does not listen. `listener` must not block, as no listener of Node does: the event loop would wait for one
- * that blocks. Absent without the addon, and outside Linux.
+ * Accepts the connections that wait on a listening socket, at most `most`. Never throws: the list is empty if none waits, or
+ * `listener` does not listen. `listener` must be non-blocking, as Node's are: the event loop would wait for a blocking one.
+ * Absent without the addon, and outside Linux.
  */
 export const acceptWaiting: ((listener: number, most: number) => AcceptedConnections) | undefined =
   process.platform === 'linux' ? addon?.acceptWaiting : undefined
 
 /**
- * Keeps keys out of core files: no core file of this process from now on (RLIMIT_CORE), and on Linux no reading of its
- * memory by other processes of its user (PR_SET_DUMPABLE; `/proc/self` then belongs to root). Throws an `Error` with
- * `code`. Absent without the addon.
+ * Keeps keys out of core files: ends core files of this process (RLIMIT_CORE), and on Linux keeps other processes of its
+ * user from reading its memory (PR_SET_DUMPABLE; `/proc/self` then belongs to root). Throws an `Error` with `code`. Absent
+ * without the addon.
  */
 export const disableCoreDumps: (() => void) | undefined = addon?.disableCoreDumps
 
-/** Without it NaN would become 0 on the way to Rust, and 2 ** 32 too. */
+/** The bridge to Rust would turn NaN and 2 ** 32 into 0. */
 function checkDescriptor(fd: number): number {
   if (Number.isInteger(fd) && Math.abs(fd) < 2 ** 31) return fd
   throw new TypeError(`Cannot read peer credentials: fd is ${fd}; it must be a file descriptor`)

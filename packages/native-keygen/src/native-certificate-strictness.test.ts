@@ -250,7 +250,7 @@ const CROWDS: Record<string, () => Case> = {
   },
 }
 
-/** Of this process, milliseconds: the machine that runs the tests has other things to do. */
+/** CPU time of this process, milliseconds: the machine that runs the tests has other things to do. */
 function cpuTimeOf(run: () => void): number {
   const start = process.cpuUsage()
   run()

@@ -52,7 +52,7 @@ test('one root verifies by each algorithm that its key has signed with, and no s
   }
 })
 
-test('answers to chains that wait together are those of each alone, in the same words', { skip }, async () => {
+test('chains that wait together get the same answers as each alone, in the same words', { skip }, async () => {
   const all = Object.values(cases)
   const later = await Promise.all(all.map(answer => laterVerdictOf(native, answer)))
   assert.deepEqual(
@@ -69,7 +69,7 @@ for (const [count, where] of [
     let answers = 0
     const asked = Array.from({ length: count }, () => laterVerdictOf(native, { chain: [leaf(root)] }))
     for (const answer of asked) void answer.then(() => answers++)
-    // What another thread has read comes in a later phase of the loop, however soon it is there.
+    // Another thread's result comes in a later phase of the loop, however soon it is there.
     await nextTurn()
     assert.equal(answers, count === MANY ? 0 : count)
     assert.deepEqual(new Set((await Promise.all(asked)).map(verdict => typeof verdict)), new Set(['object']))

@@ -14,7 +14,7 @@ import { jobQueueOf, partsOf } from './job-queue.ts'
 type Root = InstanceType<Addon['TrustAnchor']>
 type Facts = ChainFacts | UnreadableChain
 
-/** A chain that goes with others of its turn of the event loop. */
+/** A chain that travels with others of its turn of the event loop. */
 interface Gathered {
   readonly question: ChainQuestion
   readonly resolve: (facts: Facts) => void
@@ -22,8 +22,8 @@ interface Gathered {
 }
 
 /**
- * So many chains of a turn are read on the main thread. Waking another thread costs 80 µs of CPU, and the verdicts on one or two
- * chains of 100 µs each come later by way of it than without; those on three come as soon, and the main thread has half the work.
+ * The number of chains of a turn that are read on the main thread. Waking another thread costs 80 µs of CPU, so it delays the
+ * verdicts on one or two chains of 100 µs each; verdicts on three come as soon, and the main thread has half the work.
  */
 const FEW = 2
 
@@ -88,7 +88,7 @@ export class NativeChainReader {
     }
   }
 
-  /** None where the system refuses a thread: that says nothing of the chains, nor of the CA. */
+  /** Empty if the system refuses a thread, which is no evidence against the chains or the CA. */
   async #readOnThreads(gathered: readonly Gathered[]): Promise<readonly (NativeFacts | UnreadableChain)[]> {
     const questions = gathered.map(({ question }) => question)
     return await jobQueueOf(this.#addon)

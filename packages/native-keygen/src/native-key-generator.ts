@@ -7,13 +7,13 @@ import { checkKeyRequest, checkKeyRequests } from './key-request.ts'
 import { chooseRsaKeys } from './rsa-keys.ts'
 
 /**
- * Keys are made on threads of their own, as many as there are cores for the whole process, in turns: a single key does
- * not wait behind a batch. An abort is answered at once, and its work stops within milliseconds.
+ * Keys are made on the addon's threads, one per core for the whole process, in turns: a single key does not wait behind a
+ * batch. An abort is answered at once, and its work stops within milliseconds.
  */
 export class NativeKeyGenerator implements KeyGenerator {
   readonly name = 'native'
   readonly #queue: JobQueue
-  /** Why RSA keys are made in another way than `rsaKeys`. Absent if they are not. */
+  /** Why RSA keys are not made by `rsaKeys`. Absent if they are. */
   readonly rsaReason?: string
   readonly #rsaKeys: RsaKeys
 

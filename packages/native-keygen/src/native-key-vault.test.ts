@@ -59,7 +59,7 @@ test('buffers that do not fit, or lie over each other, are refused', { skip }, (
     assert.throws(use, /wrong length/)
 })
 
-test('a sealed key is that of core, and its wiped form opens no more', { skip }, () => {
+test("a sealed key is core's, and its wiped form opens no more", { skip }, () => {
   const key = new SealedKey(vault, Buffer.from(PEM))
   assert.equal(
     key.open(bytes => Buffer.from(bytes).toString()),

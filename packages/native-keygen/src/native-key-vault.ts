@@ -1,4 +1,4 @@
-/** The vault of this process: `rust/vault.rs` seals private keys under a key that is in locked memory. */
+/** The vault of this process: `rust/vault.rs` seals private keys under a key in locked memory. */
 import { type KeyVault, plainKeyVault } from '@livery/core'
 import { type Addon, lookup } from './addon.ts'
 

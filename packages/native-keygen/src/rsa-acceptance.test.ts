@@ -61,7 +61,7 @@ func main() {
 }
 `
 
-/** With LIVERY_SLOW ten times as many. */
+/** The number of keys: ten times as many with LIVERY_SLOW. */
 const KEYS: Readonly<Record<RsaKeys, number>> = { simd: 120, search: 80, library: 20 }
 const slow = process.env['LIVERY_SLOW'] === '1' ? 10 : 1
 

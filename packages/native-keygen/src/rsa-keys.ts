@@ -1,4 +1,4 @@
-/** How RSA keys are made: what this CPU can run of what was asked for. */
+/** The way to make RSA keys: the configured one, if this CPU can run it. */
 import type { Addon } from './addon.ts'
 import { RSA_KEYS, type RsaKeys } from './defaults.ts'
 

@@ -176,7 +176,7 @@ function requestFor(index: number): KeyRequest {
   return { type: 'ecdsa-p256', identity: `spiffe://cluster.local/ns/load/sa/sa-${index}` }
 }
 
-/** Each key is of its own request, and its parts belong together. */
+/** Each key fits its request, and its parts belong together. */
 async function assertAllMatch(keys: readonly GeneratedKey[]): Promise<void> {
   for (const [index, key] of keys.entries()) {
     const derived = createPublicKey(createPrivateKey(Buffer.from(key.privateKeyPem)))

@@ -60,7 +60,7 @@ function rsa(modulusLength: number): webcrypto.RsaHashedKeyGenParams {
 }
 
 async function makeKey({ type, format, ...names }: Required<KeyRequest>): Promise<GeneratedKey> {
-  // With the first key: agents with the native generator, nearly all, would start a fifth later for it.
+  // Loaded with the first key: it would slow the start by a fifth, and nearly all agents use the native generator.
   const { makeCsr } = await import('./webcrypto-csr.ts')
   const { algorithm, hash, traditional } = KINDS[type]
   const keys = await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])
@@ -79,7 +79,7 @@ function exportPrivateKey(key: webcrypto.CryptoKey, form: KeyKind['traditional']
   return pem
 }
 
-/** As many keys at a time as there are cores: more would only wait in libuv's queue, and delay an abort. */
+/** Makes one key per core at a time: more would only wait in libuv's queue, and delay an abort. */
 async function makeKeys(
   requests: readonly Required<KeyRequest>[],
   signal: AbortSignal | undefined,

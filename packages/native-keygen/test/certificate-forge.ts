@@ -40,7 +40,7 @@ export function oid(dotted: string): Buffer {
   return der(0x06, Buffer.from(bytes))
 }
 
-/** A Name with a common name; the tag is that of UTF8String unless another is given. */
+/** A Name with a common name; the tag defaults to UTF8String's. */
 export function name(commonName: string | Uint8Array, tag = 0x0c): Buffer {
   return sequence(der(0x31, sequence(oid('2.5.4.3'), der(tag, commonName))))
 }

@@ -1,4 +1,4 @@
-/** What a variation is made with: the plan of a certificate, and choices by a seed. */
+/** The input of a variation: the plan of a certificate, and choices by a seed. */
 import type { KeyObject } from 'node:crypto'
 import { extension, type SignatureScheme } from './certificate-forge.ts'
 

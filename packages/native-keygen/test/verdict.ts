@@ -4,7 +4,7 @@ import type { CertificateVerifier, VerifiedChain } from '@livery/core'
 import { CAError, derToPem } from '@livery/core/plugin'
 import { type Case, expectationOf } from './corpus/case.ts'
 
-/** Without the verdict of clients, which not every verifier can ask. */
+/** The verdict without the clients', which not every verifier can ask. */
 export function verdictOf(verifier: CertificateVerifier, answer: Case): VerifiedChain | string {
   try {
     return withoutClients(verify(verifier, answer))

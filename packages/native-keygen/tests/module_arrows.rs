@@ -19,7 +19,7 @@ fn no_module_uses_one_that_uses_it() {
     assert!(uses.is_empty(), "these modules form a circle: {uses:#?}");
 }
 
-/// By module path, as `rsa::sieve`.
+/// The sources by module path, such as `rsa::sieve`.
 fn sources_in(folder: &Path, prefix: &str) -> BTreeMap<String, String> {
     let mut sources = BTreeMap::new();
     for entry in fs::read_dir(folder).expect("a folder") {
@@ -40,7 +40,7 @@ fn sources_in(folder: &Path, prefix: &str) -> BTreeMap<String, String> {
     sources
 }
 
-/// From every path in the source that starts with `crate::` or `super::`, and from every `use`.
+/// The modules in every path of the source that starts with `crate::` or `super::`, and in every `use`.
 fn used_modules<'a>(
     module: &str,
     source: &str,

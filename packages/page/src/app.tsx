@@ -19,7 +19,7 @@ import { Tabs } from './views/tabs.tsx'
 import { TokenDialog } from './views/token-dialog.tsx'
 import { TopBar } from './views/top-bar.tsx'
 
-/** In the background, the title of the tab is all that is seen. */
+/** The title of the tab is all that a page in the background shows. */
 effect(() => {
   const domain = agent.value ? ` ${visible(agent.value.trustDomain)}` : ''
   const count = problems.value.length
@@ -60,9 +60,9 @@ function View() {
   return <Panel />
 }
 
-/** Times here are those of the browser: the agent's are not known. */
+/** Times here use the browser's clock: the agent's is not known. */
 function LostBanner({ link: { since, retryAt, reason } }: { readonly link: Extract<Link, { readonly kind: 'lost' }> }) {
-  // Read for its beat.
+  // Reading `now` redraws the banner every second.
   const isBeating = now.value > 0
   const time = Date.now()
   const next =

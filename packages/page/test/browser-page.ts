@@ -12,10 +12,10 @@ export const noChromium = existsSync(PROGRAM)
   ? false
   : `there is no Chromium at ${PROGRAM}: install Debian's package chromium, or name another one by CHROMIUM`
 
-/** What is waited for fails with its name before the runner ends the test, after two minutes: a busy machine takes over Playwright's 30 s. */
+/** A failing wait names its subject before the runner ends the test, after two minutes: a busy machine needs more than Playwright's 30 s. */
 const WAIT_MS = 100_000
 
-/** A browser of its own, with one page. */
+/** A separate browser, with one page. */
 export class BrowserPage implements AsyncDisposable {
   readonly page: Page
   /** Errors and warnings of the console, violations of the policy included, and exceptions that nobody caught. */
@@ -51,7 +51,7 @@ export class BrowserPage implements AsyncDisposable {
 
   /** The rules of axe-core that what is shown breaks, with the elements. */
   async accessibilityFaults(): Promise<readonly string[]> {
-    // By the protocol: the policy of the page lets in no script.
+    // Injected by the protocol, since the page's policy admits no script.
     await this.page.evaluate(AXE)
     const { violations } = await this.page.evaluate<AxeResults>('axe.run()')
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html.slice(0, 200)).join(' ')}`)

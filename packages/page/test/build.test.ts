@@ -19,7 +19,7 @@ test('all files of the page together are under 80 kB gzipped', () => {
   assert.ok(sum < MAX_GZIPPED, `${sum} bytes`)
 })
 
-test('the page names no other host than that of the runbook, has no script or style in its HTML, and ships the licences of its libraries', () => {
+test('the page names no other host than the runbook host, has no script or style in its HTML, and ships the licences of its libraries', () => {
   const html = readFileSync(join(folder, 'index.html'), 'utf8')
   assert.doesNotMatch(html, /<style|style=|<script(?![^>]* src="\/page\/app\.js"><\/script>)| on\w+=/)
   for (const name of ['index.html', 'app.js', 'app.css']) {

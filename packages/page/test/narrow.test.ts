@@ -79,7 +79,7 @@ async function rejectingClient(node: RefusingNode): Promise<SdsClient> {
   return client
 }
 
-/** What is beyond the edges of the screen, or hidden by an element around it. Rows of a list have their whole text in the details. */
+/** Elements beyond the edges of the screen, or cut off by a parent. Rows of a list have their whole text in the details. */
 async function cutOff(page: Page): Promise<readonly string[]> {
   return await page.evaluate(width => {
     const found: string[] = []

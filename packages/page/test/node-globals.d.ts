@@ -1,4 +1,4 @@
-// These tests are programs of Node that speak of a browser's document: where both have a global, it is that of Node.
+// Node runs these tests, which speak of a browser's document: a global that both have is Node's.
 interface Performance {
   readonly eventLoopUtilization: typeof import('node:perf_hooks').performance.eventLoopUtilization
 }

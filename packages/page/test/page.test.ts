@@ -143,7 +143,7 @@ test("a renewal by hand asks for the operator's token, says why it is not taken,
   assert.deepEqual(await browser.accessibilityFaults(), [])
   await dialog.getByLabel('Token').fill(TOKEN)
   await page.keyboard.press('Enter')
-  await page.getByText(`${GOOD} is renewed now.`).waitFor()
+  await page.getByText(`Asking the CA for ${GOOD} now.`).waitFor()
   await node.agent.lines(new RegExp(`"event":"issued","resource":"${GOOD}"`), 2)
   assert.equal(
     await page.evaluate(`JSON.stringify([localStorage, sessionStorage, document.cookie]).includes('${TOKEN}')`),

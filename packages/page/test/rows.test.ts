@@ -11,7 +11,7 @@ import { buildPage } from './build-page.ts'
 const COUNT = 10_000
 /** Sorted by name, as text. */
 const LAST = 'spiffe://cluster.local/ns/load/sa/sa-9999'
-/** Of the whole document: a few hundred of the frame, and a dozen for each of thirty rows. */
+/** Limit for the whole document: a few hundred for the frame, and a dozen for each of thirty rows. */
 const MAX_ELEMENTS = 1_500
 
 before(() => {
@@ -54,7 +54,7 @@ test('10,000 rows are scrolled, searched and sorted with a few hundred elements,
     }, step / 20)
     await isBounded()
   }
-  // On a phone the page scrolls, and the list in it still keeps its height.
+  // The page scrolls on a phone, and the list in it still keeps its height.
   await page.setViewportSize({ width: 390, height: 844 })
   assert.ok((await grid.evaluate(element => element.clientHeight)) < 844)
   await isBounded()

@@ -33,7 +33,7 @@ export interface SdsServerOptions {
   readonly clock: Clock
   /** Defaults: `default`, `ROOTCA` and `ALL`. */
   readonly names?: Partial<WellKnownNames>
-  /** Reads the credentials of a connection's peer. Required where a socket has `callers`; without it events do not name callers. */
+  /** Reads the credentials of a connection's peer. Required if a socket has `callers`; without it events do not name callers. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
   /** Identifies the callers of sockets that have `identify`. The server listens to its changes until it closes. */
   readonly callerDirectory?: CallerDirectory | undefined
@@ -67,7 +67,7 @@ export interface SdsServerOptions {
    * `kubernetes://NAMESPACE/NAME`. Default: none.
    */
   readonly fileNames?: Readonly<Record<string, string>>
-  /** Where `kubernetes://NAME` is. Default: such a name is refused. */
+  /** The namespace of `kubernetes://NAME`. Default: such a name is refused. */
   readonly namespace?: string | undefined
   /** Gives up binding, which is tried for up to 15 s. */
   readonly signal?: AbortSignal
@@ -86,7 +86,7 @@ export class SdsServer implements AsyncDisposable {
   readonly #sockets = new Map<string, SdsSocket>()
   /** Sockets whose file was removed and whose peers are draining. */
   readonly #leaving = new Map<SdsSocket, Promise<void>>()
-  /** The highest `limits.connections` that was reported as out of reach. */
+  /** The highest `limits.connections` that was reported as unreachable. */
   #outOfReach = 0
   #closing: Promise<void> | undefined
 
@@ -156,16 +156,16 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Asks again for names that were refused or unknown. Call it when the source knows more identities, on which the meaning
-   * of a name such as `default` can depend.
+   * Asks again for names that were refused or unknown. Call it when the source knows more identities: the meaning of a name
+   * such as `default` can depend on them.
    */
   review(): void {
     for (const socket of this.#sockets.values()) socket.review()
   }
 
   /**
-   * Ends `takeover`, for a server that hands over itself: sockets that open from now on wait where another process listens.
-   * Its successor can have opened the same ones already.
+   * Ends `takeover`, for a server that hands over itself: sockets that open later wait if another process listens. Its
+   * successor may have opened the same ones already.
    */
   endTakeover(): void {
     this.#context.takeover = false
@@ -178,9 +178,9 @@ export class SdsServer implements AsyncDisposable {
   }
 
   /**
-   * Takes the paths back that other processes of root or of this user have taken, which were to serve in its place, and
-   * undoes {@link endTakeover} and {@link handOver}. Rejects with an `SdsServerError` if a socket cannot be opened again;
-   * the others are.
+   * Takes the paths back from successors, processes of root or of this user, and undoes {@link endTakeover} and
+   * {@link handOver}. Opens as many sockets as it can, and rejects with an `SdsServerError` if one cannot be opened
+   * again.
    */
   async reclaim(): Promise<void> {
     this.#context.takeover = this.#takeover

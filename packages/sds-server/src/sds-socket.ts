@@ -21,7 +21,7 @@ import { WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-servi
 
 /** The part that can change while the socket is open. */
 export interface AccessConfig extends SocketAccess {
-  /** At most 107 bytes. */
+  /** A path of at most 107 bytes. */
   readonly path: string
 }
 
@@ -48,7 +48,7 @@ export interface SocketStatus {
 
 /** Health checks have separate room, so that a socket full of streams still answers them, and they never fill it. */
 const MAX_HEALTH_CALLS = 2_000
-/** How soon a name that found no room in the budget of its caller is asked for again. */
+/** The delay before a name without room in its caller's budget is requested again. */
 const REVIEW_MS = 1_000
 /** How long a connection has to close after its streams were ended. */
 const CLOSE_GRACE_MS = 1_000
@@ -145,7 +145,7 @@ export class SdsSocket {
     return this.#closing !== undefined || this.#file.state === 'closed'
   }
 
-  /** With the rules that are in force. */
+  /** Its configuration with the current rules. */
   get config(): SocketConfig {
     const { path, mode, owner, group, limits, workloadApi } = this.#config
     return { path, mode, owner, group, workloadApi, ...(limits && { limits }), ...this.#access }
@@ -176,7 +176,7 @@ export class SdsSocket {
     this.#calls.review()
   }
 
-  /** For names that found no room: a SotW peer asks only once. */
+  /** Plans a review for names without room: a SotW peer asks only once. */
   #reviewLater(): void {
     const { clock } = this.#context
     this.#review ??= after(clock, REVIEW_MS, () => {
@@ -185,7 +185,7 @@ export class SdsSocket {
     })
   }
 
-  /** Call it before `close`: streams keep the names granted to them, and no name is granted any more. */
+  /** Call it before `close`: streams keep their granted names, and get no others. */
   stopGranting(): void {
     this.#gate.stopGranting()
   }
@@ -238,7 +238,7 @@ export class SdsSocket {
   }
 }
 
-/** A stranger is no successor. */
+/** Only a process of root or of this user is a successor. */
 function inHandover(event: SocketFileEvent): SocketFileEvent {
   const isSuccessor = event.kind === 'socket-waiting' && event.error instanceof LiveOwnerError && event.error.isTrusted
   return isSuccessor ? { ...event, isHandover: true } : event
@@ -256,7 +256,7 @@ function createPolicy(config: AccessConfig, context: SdsContext): AccessPolicy {
   throw new SdsServerError(
     'invalid-config',
     `Cannot use callers on ${config.path}: reading the credentials of a caller needs the native addon, which is not there; ` +
-      'install or build it (npm run native), or leave out callers and give each workload a socket of its own, ' +
+      'install or build it (npm run native), or leave out callers and give each workload a separate socket, ' +
       'with the owner and mode that let only that workload open it',
   )
 }

@@ -1,4 +1,4 @@
-/** A server in a process of its own, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
+/** A server in a separate process, whose memory a test measures while it is attacked. Its callers have the uid that the test sets. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { SystemClock } from '@livery/core/plugin'
@@ -30,7 +30,7 @@ export interface AttackedReport {
   readonly streams: number
 }
 
-/** What was sent before a report is read, and answered. */
+/** The turns in which bytes that were sent before a report are read and answered. */
 const TURNS_PER_REPORT = 20
 
 const options: AttackedOptions = JSON.parse(process.argv[2] ?? '')
@@ -49,13 +49,13 @@ const server = await createSdsServer({
   drainMs: 0,
 })
 
-/** VmHWM of proc_pid_status(5); getrusage(2) has that of the parent, too. */
+/** VmHWM of proc_pid_status(5); getrusage(2) includes the parent's. */
 function highestRss(): number {
   const [, kilobytes] = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
   return Number(kilobytes) * 1_024
 }
 
-/** Without a reference it comes behind each poll, and never keeps the event loop from waiting. */
+/** An unreferenced immediate runs after each poll, and never keeps the event loop from waiting. */
 function watchTurns(): void {
   const { user, system } = process.threadCpuUsage()
   const now = (user + system) / 1_000

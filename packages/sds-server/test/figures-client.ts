@@ -1,4 +1,4 @@
-/** The peers of `figures.ts`, in a process of their own. */
+/** The peers of `figures.ts`, in a separate process. */
 import { DiscoveryResponse } from '../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { RawPeer, type RawStream } from './raw-peer.ts'
 

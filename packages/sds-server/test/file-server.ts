@@ -1,4 +1,4 @@
-/** A server of secrets in files: real files in a folder of its own, real certificates, and a stream that gets them. */
+/** A server of secrets in files: real files in a temporary folder, real certificates, and a stream that gets them. */
 import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { join } from 'node:path'
@@ -104,7 +104,7 @@ type TlsCertificate = Extract<Secret['type'], { $case: 'tlsCertificate' }>['valu
 
 function checkPair({ certificateChain, privateKey }: TlsCertificate): void {
   const leaf = new X509Certificate(textOf(certificateChain))
-  assert.ok(leaf.checkPrivateKey(createPrivateKey(textOf(privateKey))), 'a key that is not that of the leaf')
+  assert.ok(leaf.checkPrivateKey(createPrivateKey(textOf(privateKey))), "a key that is not the leaf's")
 }
 
 export function textOf(source: { readonly inlineBytes?: Uint8Array | undefined } | undefined): string {

@@ -17,13 +17,13 @@ import {
 
 interface Flood {
   readonly name: string
-  /** What one connection sends: its beginning, then the same again and again, about `bytes` in all. */
+  /** The bytes of one connection: its beginning, then the same again and again, about `bytes` in all. */
   connection(bytes: number): Buffer
 }
 
 const SDS = '/envoy.service.secret.v3.SecretDiscoveryService'
 const STREAM_SECRETS = `${SDS}/StreamSecrets`
-/** What a frame holds without being asked for more. */
+/** The default largest payload of a frame (SETTINGS_MAX_FRAME_SIZE). */
 const FRAME_BYTES = 16_384
 const EMPTY = Buffer.alloc(0)
 /** `:method: GET`, one byte for a field of 42 bytes (RFC 7541, section 4.1). */
@@ -51,7 +51,7 @@ function repeat(begin: Buffer, bytes: number, unit: (index: number) => Buffer): 
   return Buffer.concat(parts, length)
 }
 
-/** The same frames again: they have no number of their own. */
+/** The same frames again: they have no number. */
 function repeatSame(begin: Buffer, bytes: number, unit: Buffer): Buffer {
   const times = Math.max(1, Math.ceil((bytes - begin.length) / unit.length))
   return Buffer.concat([begin, Buffer.alloc(times * unit.length, unit)])

@@ -37,7 +37,7 @@ export class MemorySource implements SecretSource {
     this.#ca = ca
   }
 
-  /** With a trust bundle, and a certificate for each of `identities`. */
+  /** A source with a trust bundle, and a certificate for each of `identities`. */
   static async create(...identities: readonly SpiffeId[]): Promise<MemorySource> {
     const source = new MemorySource(await TestCA.create(new FakeClock()))
     source.setBundle()

@@ -15,7 +15,7 @@ export const FRAME = {
 export const END_STREAM = 1
 export const END_HEADERS = 4
 export const PADDED = 8
-/** Of PING and SETTINGS. */
+/** The ACK flag of PING and SETTINGS. */
 export const ACK = 1
 
 export function rawFrame(type: number, flags: number, stream: number, payload: Buffer): Buffer {

@@ -9,7 +9,7 @@ import { peerNode } from './peer-node.ts'
 export class RawPeer implements Disposable {
   readonly session: ClientHttp2Session
 
-  /** With `initialWindowSize` 0 nothing can be sent to it until `openWindows`. */
+  /** `initialWindowSize` 0: nothing can be sent to it until `openWindows`. */
   constructor(path: string, settings: { readonly initialWindowSize?: number } = {}) {
     this.session = connect('http://localhost', {
       createConnection: () => connectSocket(path),

@@ -1,7 +1,7 @@
 /** One gRPC stream of a test's client: responses are queued until somebody asks for them. */
 import { type ChannelOptions, Client, type ClientReadableStream, credentials, type StatusObject } from '@grpc/grpc-js'
 
-/** A client with a connection of its own, as each proxy and each workload has. */
+/** A client with a separate connection, as each proxy and each workload has. */
 export function connectTo(path: string, options: ChannelOptions = {}): Client {
   return new Client(`unix:${path}`, credentials.createInsecure(), { 'grpc.use_local_subchannel_pool': 1, ...options })
 }

@@ -1,4 +1,4 @@
-/** A server on sockets in a directory of its own, for one test. */
+/** A server on sockets in a temporary directory, for one test. */
 import { join } from 'node:path'
 import { Events } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
@@ -13,7 +13,7 @@ import { SdsClient } from './sds-client.ts'
 
 export const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 export const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'
-/** For a source that knows it, and has no secret for it. */
+/** A name that the source knows, but has no secret for. */
 export const NEVER_ISSUED: SpiffeId = 'spiffe://cluster.local/ns/default/sa/never'
 /** No test server allows it. */
 export const OTHER: SpiffeId = 'spiffe://cluster.local/ns/other/sa/db'
@@ -38,7 +38,7 @@ export interface RunningServer extends AsyncDisposable {
   ): Promise<Extract<SdsEvent, { kind: Kind }>>
 }
 
-/** By default a shared socket on which everything in `ns/default` is allowed, and `WEB` and `API` have certificates. */
+/** Default: a shared socket on which everything in `ns/default` is allowed, and `WEB` and `API` have certificates. */
 export async function startServer(
   socket: Partial<SocketConfig> = {},
   options: Partial<SdsServerOptions> & { readonly source?: MemorySource } = {},

@@ -43,16 +43,16 @@ function seededRandom(seed: number): () => number {
 
 class Month implements AsyncDisposable {
   readonly clock = new FakeClock()
-  /** Of the course, of the rejections, and of the files, whose events come when the kernel has them: none changes another. */
+  /** Seeds of the course, of the rejections, and of the files, whose events come when the kernel has them: none changes another. */
   readonly random: () => number
   readonly #rejectRandom: () => number
   readonly #fileRandom: () => number
   readonly ca: QuickCA
   readonly manager: SecretManager
   readonly mounted: MountedPairs
-  /** Those of the identities. */
+  /** Envoys with the identities. */
   readonly envoys: readonly FakeEnvoy[]
-  /** Those of the pairs in files. */
+  /** Envoys with the pairs in files. */
   fileEnvoys: readonly FakeEnvoy[] = []
   readonly #view: Permission
   readonly #messages = new MessageComposer('month')
@@ -117,7 +117,7 @@ class Month implements AsyncDisposable {
     for (let left = ms; left > 0; left -= STEP) {
       const end = this.clock.now() + STEP
       await this.mounted.swapDue()
-      // By a clock that is behind, a new pair is not valid yet.
+      // A new pair is not valid yet by a clock that is behind.
       if (this.#clockError === 0) await this.mounted.settle()
       await this.clock.advance(Math.max(0, end - this.clock.now()))
       for (const envoy of this.envoys) if (this.#lacks(envoy)) this.#judge(envoy.name, stateOf(envoy))
@@ -125,7 +125,7 @@ class Month implements AsyncDisposable {
     }
   }
 
-  /** While it lasts, and half a minute longer, nobody can be blamed. */
+  /** Nobody can be blamed while it lasts, and half a minute longer. */
   async disturb(ms: number, begin: () => void, end: () => void): Promise<void> {
     this.#disturbances++
     begin()

@@ -22,8 +22,8 @@ export function portOf(server: Server): number {
 }
 
 /**
- * A port for a process that cannot take any. No other process of the tests gets it while this one runs: two Envoys with one port share
- * it (SO_REUSEPORT), and take each other's connections. An abstract socket stands for the claim, since it ends with its process.
+ * A port for a process that cannot choose a free one. No other process of the tests gets it while this one runs: two Envoys would
+ * share one port (SO_REUSEPORT), and take each other's connections. An abstract socket is the claim, since it ends with its process.
  */
 export async function freePort(): Promise<number> {
   const server = await listening(createServer())

@@ -3,9 +3,9 @@ import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** For helpers without a test: `using`, or a part of another disposable. */
+/** A disposable folder, for helpers without a test. */
 export class TemporaryFolder implements Disposable {
-  /** Without symbolic links, which the system's own folder has on macOS. */
+  /** The real path: macOS's temporary folder is behind a symbolic link. */
   readonly path: string
 
   constructor() {
@@ -17,7 +17,7 @@ export class TemporaryFolder implements Disposable {
   }
 }
 
-/** A test, or `{ after }` of node:test for what all tests of a file share. */
+/** A test, or `{ after }` of node:test for a folder that all tests of a file share. */
 export interface TestEnd {
   after(remove: () => void): void
 }

@@ -1,4 +1,4 @@
-/** Listens on the admin and the health address, without which the agent serves as well: where one is taken, it waits. */
+/** Listens on the admin and the health address. The agent serves without them too: an address that is taken is retried. */
 import { after } from '@livery/core/plugin'
 import { readPeerCredentials } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
@@ -15,7 +15,7 @@ export interface LeavingAgent {
 }
 
 interface AdminEndpointsParts {
-  /** Answered from. */
+  /** The agent that the routes report on. */
   readonly source: AdminSource
   readonly makeRoutes: MakeRoutes | undefined
   readonly logger: Logger
@@ -54,14 +54,14 @@ export class AdminEndpoints implements AsyncDisposable {
     })
   }
 
-  /** Those with a TCP address, which answer while the agent starts. See {@link open}. */
+  /** Opens the TCP endpoints, which answer while the agent starts. See {@link open}. */
   openPorts(): void {
     for (const endpoint of this.#all) if (!('path' in endpoint.address)) void endpoint.open()
   }
 
   /**
-   * All that are not open: call it after the SDS sockets have made their folders, as their callers need them. Resolves when
-   * each address was tried. Never rejects: a failure is reported, and tried again every 5 s.
+   * Opens the rest: call it after the SDS sockets have made their folders, where these sockets lie. Resolves when each address was
+   * tried. Never rejects: a failure is reported, and tried again every 5 s.
    */
   async open(): Promise<void> {
     await Promise.all(this.#all.map(endpoint => endpoint.open()))
@@ -93,7 +93,7 @@ interface EndpointOptions extends Omit<Parameters<typeof AdminServer.listen>[0],
 const RETRY_MS = 5_000
 
 type State =
-  /** `problem`: of the attempt before, if there was one. */
+  /** `problem`: why the previous attempt failed, if there was one. */
   | { readonly kind: 'opening'; readonly problem?: string }
   | { readonly kind: 'waiting'; readonly problem: string; readonly retry: Disposable }
   | { readonly kind: 'listening'; readonly server: AdminServer }
@@ -105,7 +105,7 @@ class AwaitedEndpoint implements AsyncDisposable {
   #state: State = { kind: 'opening' }
   /** The attempt that runs, or ran last. */
   #attempt: Promise<void> | undefined
-  /** Not reported again while it is the same. */
+  /** The last text reported: the same one is not reported twice. */
   #reported: string | undefined
 
   constructor(options: EndpointOptions) {
@@ -126,7 +126,7 @@ class AwaitedEndpoint implements AsyncDisposable {
     return this.#attempt
   }
 
-  /** At once, if it waits. */
+  /** Retries at once if it waits. */
   retry(): void {
     if (this.#state.kind !== 'waiting') return
     const { problem, retry } = this.#state
@@ -155,7 +155,7 @@ class AwaitedEndpoint implements AsyncDisposable {
     }
   }
 
-  /** Whatever keeps the address now, the next attempt may succeed. */
+  /** Whatever occupies the address now, the next attempt may succeed. */
   #wait(problem: string): void {
     const { source, predecessor } = this.#options
     const retry = after(source.clock, RETRY_MS, () => this.retry())

@@ -117,7 +117,7 @@ test('one dump is made at a time, sixteen wait, and others are sent away', async
   const deaf: Socket[] = []
   for (let client = 0; client < 17; client++) {
     deaf.push(await bench.open(getRequest('/config_dump')))
-    // The order in which connections are accepted is that of the answers.
+    // Connections are accepted in the order of the answers.
     assert.match(await bench.ask('/healthz/live'), /200 OK/)
   }
   const seventeenth = await bench.ask('/config_dump')

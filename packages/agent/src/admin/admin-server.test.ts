@@ -303,7 +303,7 @@ test('explain reports the ledger of an identity and of the bundle, as JSON and a
   )
   assert.equal((await ask(server, '/explain')).status, 400)
   assert.equal((await ask(server, '/explain?name=spiffe://x/y')).status, 404)
-  assert.match((await ask(server, '/explain?name=default')).body, /another identity on each socket/)
+  assert.match((await ask(server, '/explain?name=default')).body, /a different identity on each socket/)
 })
 
 test('explain and a renewal offer the name that was probably meant', async () => {
@@ -665,7 +665,7 @@ test('on a UNIX socket of mode 0600 its owner may set every level, and the host 
   assert.equal(await put('silent'), 200)
   assert.equal(bench.level, 'silent')
   assert.equal(await put('info', 'evil.example'), 403)
-  // Of another user, where the mode lets one in.
+  // Another user, whom the mode lets in.
   const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
   const open = { ...options, address: { path: `${path}2` }, file: { mode: 0o666 }, readPeerCredentials: stranger }
   await using _open = await AdminServer.listen({ ...open, onError: error => bench.errors.push(error) })

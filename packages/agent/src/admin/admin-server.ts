@@ -1,4 +1,4 @@
-/** The HTTP side of the admin endpoint: for this machine's own users, not for browsers that were led here. */
+/** The HTTP side of the admin endpoint: it serves this machine's own users, not web pages in their browsers. */
 
 import { randomBytes } from 'node:crypto'
 import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http'
@@ -20,11 +20,11 @@ import { WorkLane, writePieces } from './work-lane.ts'
 const { createServer } = process.getBuiltinModule('node:http')
 
 export interface AdminServerOptions {
-  /** `admin`: all routes, to requests for this machine by name only; `health`: probes and metrics, to anybody. */
+  /** `admin`: all routes, if the request names this machine; `health`: probes and metrics, for anybody. */
   readonly routes: 'admin' | 'health'
   /** Port 0 lets the kernel choose. */
   readonly address: ListenAddress
-  /** Of a UNIX socket; default: mode 0600, of the process. */
+  /** The file of a UNIX socket; default: mode 0600, owned by the user of the process. */
   readonly file?: {
     readonly mode?: number | undefined
     readonly owner?: number | undefined
@@ -35,13 +35,13 @@ export interface AdminServerOptions {
   readonly source: AdminSource
   /** Further routes of the admin endpoint. */
   readonly makeRoutes?: MakeRoutes | undefined
-  /** Gives up what is tried again. */
+  /** Ends the retries. */
   readonly signal?: AbortSignal
-  /** A fault while answering; the client has got a 500 without details. */
+  /** Called on a fault while answering; the client has got a 500 without details. */
   readonly onError: (error: unknown) => void
 }
 
-/** As many as the kernel takes by default: those who wait behind a flood of others need not try again. */
+/** The kernel's default: clients behind a flood need not try again. */
 const BACKLOG = 4096
 
 /** A listening admin endpoint. */
@@ -180,7 +180,7 @@ class HttpAnswers {
 
   async #dispatch({ credentials }: AdminConnection, request: IncomingMessage): Promise<Answer> {
     const target = request.url ?? '/'
-    // Only path and query matter; a whole URL would be that of another host.
+    // Only path and query matter: a whole URL would name another host.
     const url = target.startsWith('/') ? URL.parse(`http://localhost${target}`) : null
     if (!url) return text(400, 'The path of the request cannot be read.\n')
     const { method = '', headers } = request
@@ -209,7 +209,7 @@ class HttpAnswers {
       const isHead = request.method === 'HEAD'
       if (!(await connection.answered(isHead ? 0 : length)))
         return await this.#send(connection, request, response, BUSY)
-      // Of a 304 it would be the length of what the client has (RFC 9110, section 8.6).
+      // A 304 would state the length of the client's own copy (RFC 9110, section 8.6).
       const size = answer.status === 304 ? {} : { 'content-length': length }
       response.writeHead(answer.status, { ...headersOf(answer), ...size })
       response.end(isHead ? undefined : body)

@@ -18,7 +18,7 @@ export interface AdminSource extends AgentSource {
   /** `ca.plugin` of the configuration. */
   readonly caPlugin: string
   readonly keyGenerator: Pick<KeyGenerator, 'name'>
-  /** Default: it does not serve yet. */
+  /** Default: the agent does not serve yet. */
   sds?(): StreamSource | undefined
   /** The namespace and name of the pod that a subject stands for. Default: no pods are known. */
   podOf?(subject: string): string | undefined
@@ -42,8 +42,8 @@ export interface AdminSource extends AgentSource {
   renew(identity: string): boolean
   readonly metrics: { readonly contentType: string; text(turns: LoopTurns): Promise<string> }
   readonly log: Pick<LogScopes, 'levels' | 'change'>
-  /** A caller with this token is allowed every log level. Default: only the owner of the UNIX socket is. */
+  /** A caller with this token may set every log level. Default: only the owner of the UNIX socket may. */
   readonly tokenFile?: string | undefined
-  /** Reports what somebody did, or was refused, or what became of the endpoint's socket, whatever the log level is. */
+  /** Reports what a caller did or was refused, and changes of the endpoint's socket, at every log level. */
   security?(event: AdminEvent): void
 }

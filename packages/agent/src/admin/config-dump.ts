@@ -17,16 +17,16 @@ export interface DumpedCertificate {
   readonly expirationTime: string
 }
 
-/** Why an identity has no certificate, or has none soon: its attempts fail since the last success. */
+/** Why an identity has no certificate, or soon has none: its attempts have failed since the last success. */
 export interface DumpedFailure {
   readonly code: FailureCode
-  /** Of the newest failure. */
+  /** The text of the newest failure. */
   readonly text: string
   /** RFC 3339; when the first failure in a row came. */
   readonly since: string
   /** RFC 3339; absent while an attempt waits for its turn or is in flight. */
   readonly nextTry?: string
-  /** Until the certificate in use ends; 0 without one. */
+  /** Seconds until the certificate in use ends; 0 without one. */
   readonly remainingSeconds: number
 }
 
@@ -37,17 +37,17 @@ export interface DumpedIdentity {
   readonly rootCerts: readonly DumpedCertificate[]
   /** RFC 3339; when it is renewed or tried next, if that is planned. */
   readonly renewAt?: string
-  /** RFC 3339; until when it would be served if the CA gave nothing any more. Absent while it has nothing that peers accept. */
+  /** RFC 3339; how long it can be served if the CA gives nothing any more. Absent while it has nothing that peers accept. */
   readonly lastsUntil?: string
   /** Absent unless the last attempt failed. */
   readonly lastFailure?: DumpedFailure
-  /** Why clients would refuse its certificate, or the next one, with the roots that they are served. */
+  /** Why clients would refuse its certificate, or the next one, given the roots that they are served. */
   readonly warning?: string
-  /** What is wrong with it, and why; absent while nothing is. */
+  /** The reason of what is wrong; absent while nothing is. */
   readonly problem?: string
 }
 
-/** A secret in files, which streams have by the names of these. */
+/** A secret in files, which streams request by file name. */
 export interface DumpedFileSecret {
   readonly name: string
   /** `Initializing`, `Available`, or `Unavailable`; after a colon why its files cannot be used now. */
@@ -68,7 +68,7 @@ export interface ConfigDump {
   readonly config: object
 }
 
-/** Where the dump is read from, while it is sent: an identity as it is when its turn comes. */
+/** The source of a dump that is being sent: each identity is read when its turn comes. */
 interface DumpSource {
   readonly version: string
   readonly clock: Clock
@@ -154,13 +154,13 @@ function byName(a: DumpedFileSecret, b: DumpedFileSecret): number {
 
 type Facts = Omit<DumpedCertificate, 'pem'>
 
-/** Of leaves that were dumped before: to parse one takes longer than all the rest. */
+/** Facts of leaves from an earlier dump: parsing one takes longer than all the rest. */
 const leafFacts = new WeakMap<CertificateSecret, Facts>()
 
 /** The certificates of one dump as JSON. Thousands of leaves have the same few roots and intermediates. */
 class CertificateTexts {
   readonly #roots: ReadonlyMap<string, string>
-  /** Of identities that have roots of their own. */
+  /** Additional roots of single identities. */
   readonly #ownRoots: ReadonlyMap<string | undefined, BundleEntry>
   readonly #intermediates = new Map<string, string>()
 
@@ -172,7 +172,7 @@ class CertificateTexts {
     )
   }
 
-  /** Its own roots, then those of its trust domain. */
+  /** The identity's own roots, then its trust domain's. */
   ofRoots(identity: SpiffeId): string {
     const own = this.#ownRoots.get(identity)
     const ofTrustDomain = this.#roots.get(trustDomainOf(identity)) ?? ''

@@ -8,17 +8,17 @@ import { after, type Clock } from '@livery/core/plugin'
 
 /** Connections that have not sent the head of their request yet. */
 const MAX_READING = 256
-/** Connections whose answer is being made: each kind of answer bounds what waits for it, and this is their sum. */
+/** Connections whose answer is being made: the sum of the bounds of each kind of answer. */
 const MAX_ANSWERING = 1_024
-/** Connections to which an answer is being sent: many can have waited for the same one. */
+/** Connections to which an answer is being sent: many clients can have waited for the same one. */
 const MAX_CLOSING = 512
 /** Connections whose answer has no end. */
 const MAX_STREAMING = 8
-/** Connections whose large answer is ready, and waits until others have been read. */
+/** Connections whose large answer is ready, and waits for others to be read. */
 const MAX_WAITING_FOR_ROOM = 64
-/** The sum of the large answers that these have not been seen to take. */
+/** Bytes of large answers in flight that clients have not been seen to take. */
 const MAX_CLOSING_BYTES = 16 * 1024 * 1024
-/** As long as nobody else is cut for a large answer: a client that reads has it by then. */
+/** A client that reads has taken a large answer by then; until then no other cuts it. */
 const READING_MS = 250
 /** A longer head is refused with 431. */
 export const MAX_HEAD_BYTES = 8_192
@@ -29,9 +29,9 @@ const ANSWER_MS = 30_000
 const SWEEP_MS = 1_000
 /** The most that is read behind a request. Reading continues only to notice that the client leaves. */
 const MAX_IGNORED_BYTES = 65_536
-/** Heads are parsed and answered for so long in one turn of the event loop. */
+/** Longest time in one turn of the event loop for parsing and answering heads. */
 const SLICE_MS = 1
-/** An answer that may not fit into the socket's own buffer is not left to the kernel when its client is cut. */
+/** A longer answer may not fit into the socket's buffer, and is not left to the kernel when its client is cut. */
 const SMALL_ANSWER_BYTES = 16_384
 const END_OF_HEAD = Buffer.from('\r\n\r\n')
 const NO_BYTES = Buffer.alloc(0)
@@ -41,14 +41,14 @@ type State = 'reading' | 'answering' | 'streaming' | 'closing' | 'closed'
 /** One connection, from the first byte of its request to the last of its answer. */
 export class AdminConnection {
   readonly socket: Socket
-  /** Of who connected, on a UNIX socket. */
+  /** The peer of a UNIX socket. */
   readonly credentials: PeerCredentials | undefined
   state: State = 'reading'
   /** When it came into its state. */
   since: number
   /** When the client last took something of the answer. */
   progressAt: number
-  /** Of the answer: as far as it was written, or the whole of it once that is known; of one without an end what is unsent. */
+  /** Bytes of the answer written so far, or its length once that is known; for an endless answer, the unsent bytes. */
   bytes = 0
   readonly #pool: ConnectionPool
   readonly #gone = new AbortController()
@@ -90,14 +90,14 @@ export class AdminConnection {
     })
   }
 
-  /** The answer has no end, and so no deadline as long as the client reads. `false` if too many are of this kind. */
+  /** Marks the answer as endless: no deadline while the client reads. `false` if too many are endless. */
   streams(): boolean {
     return this.#pool.stream(this)
   }
 
   /**
-   * Resolves when there is room for the whole answer of so many bytes, which is to be written then: from now on the
-   * connection may be cut for others. Resolves with `false` if too many wait. Rejects with the reason of `gone`.
+   * Resolves when there is room for an answer of `bytes`, which the caller writes then: from now on the connection may be cut
+   * for others. Resolves with `false` if too many wait. Rejects with the reason of `gone`.
    */
   async answered(bytes: number): Promise<boolean> {
     if (bytes > SMALL_ANSWER_BYTES && !(await this.#pool.room(bytes, this.gone))) return false
@@ -107,7 +107,7 @@ export class AdminConnection {
     return true
   }
 
-  /** Answers what is not worth a parser. */
+  /** Answers a request that needs no parser. */
   refuse(answer: string): void {
     this.#pool.move(this, 'closing')
     this.socket.end(answer)
@@ -144,7 +144,7 @@ export class AdminConnection {
     return this.#head.length > MAX_HEAD_BYTES || this.#head.subarray(-END_OF_HEAD.length).equals(END_OF_HEAD)
   }
 
-  /** It may have ended its side only, but what it waits for would be made for nobody if not. */
+  /** The client may have ended its side only; without a whole request there is nothing to answer. */
   #onEnd(): void {
     if (this.state === 'reading' && !this.#isComplete()) this.cut()
     else this.#gone.abort()
@@ -174,7 +174,7 @@ export class ConnectionPool implements Disposable {
   /** Called when there may be room for another large answer. */
   readonly #waitingForRoom = new Set<() => void>()
 
-  /** `answer` is called with each connection whose request's head is there. It answers, and calls `finish`. */
+  /** Calls `answer` with each connection whose request's head is complete. `answer` calls `finish` in the end. */
   constructor(clock: Clock, answer: (connection: AdminConnection) => void) {
     this.#clock = clock
     this.#answer = answer

@@ -1,12 +1,12 @@
-/** Work for callers who may ask without end: all of them together get a tenth of one core for it. */
+/** Work for callers who may ask without end: all together get a tenth of one core. */
 
-/** After work that took 1 ms no other begins for 9 ms. */
+/** Each 1 ms of work is followed by 9 ms without any. */
 const REST_PER_WORK = 9
 
 export class CpuShare {
   #restsUntil = 0
 
-  /** The result of `work`; `undefined` while the last one's rest lasts. */
+  /** The result of `work`; `undefined` during the rest after the previous one. */
   use<T extends object | string>(work: () => T): T | undefined {
     const start = performance.now()
     if (start < this.#restsUntil) return undefined

@@ -17,7 +17,7 @@ export interface Explanation {
   readonly name: string
   /** Milliseconds since the epoch, to compute ages from. */
   readonly now: number
-  /** As in `/config_dump` of an identity; `2 roots` of a trust bundle. */
+  /** As in `/config_dump` for an identity; `2 roots` for a trust bundle. */
   readonly state: string | undefined
   /** Oldest first; `text` is the event in plain words, `level` as in the log. */
   readonly entries: readonly (ToldEntry & { readonly level: Level })[]
@@ -44,7 +44,7 @@ function describeEvent(event: LedgerEvent): { readonly text: string; readonly le
   return { text: row.sentence(event), level: row.level(event) }
 }
 
-/** Of the names that mean the same to every caller. A refused one has a ledger under its own name. */
+/** Maps names that mean the same to every caller. A refused name has a ledger under its own text. */
 function ledgerNameOf(source: AdminSource, asked: string): string {
   const { names, trustDomain } = source
   if (asked === names.all) return ALL_BUNDLES
@@ -53,7 +53,7 @@ function ledgerNameOf(source: AdminSource, asked: string): string {
   return files === undefined || source.explain(files).length === 0 ? asked : files
 }
 
-/** `Forgotten`, where the ledger says that it was held once. */
+/** `Forgotten` if the ledger shows that it was held once. */
 function identityState(entry: IdentityEntry | undefined, entries: readonly LedgerEntry[]): StateName | undefined {
   if (entry) return stateName(entry.state)
   const wasForgotten = entries.some(
@@ -62,7 +62,7 @@ function identityState(entry: IdentityEntry | undefined, entries: readonly Ledge
   return wasForgotten ? stateName('forgotten') : undefined
 }
 
-/** `2 roots`, where the name is a trust bundle. */
+/** `2 roots` if the name is a trust bundle. */
 function bundleState(source: AdminSource, name: string): string | undefined {
   const bundle = source.bundles().find(each => each.identity === undefined && `spiffe://${each.trustDomain}` === name)
   return bundle && bundle.roots.length > 0
@@ -70,13 +70,13 @@ function bundleState(source: AdminSource, name: string): string | undefined {
     : undefined
 }
 
-/** What is found by a look at all identities is left out while `searches` rests. */
+/** Hints that need a look at all identities are left out while `searches` rests. */
 export function unknownName(source: AdminSource, name: string, searches: CpuShare): string {
   const { names, trustDomain } = source
   if (name === names.root || name === `spiffe://${trustDomain}`)
     return `There is no trust bundle of ${trustDomain} yet: the CA has given no roots. ${searches.use(() => whyNoRoots(source)) ?? ''}\n`
   if (name === names.default) {
-    return `${JSON.stringify(name)} is another identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
+    return `${JSON.stringify(name)} means a different identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }
   const similar = searches.use(() => didYouMean(name, allNames(source))) ?? ''
   return `Nobody has asked for ${JSON.stringify(name.slice(0, 200))} and it is not configured.${similar} livery certs lists the identities, spiffe://${trustDomain} is the trust bundle.\n`
@@ -91,7 +91,7 @@ function whyNoRoots(source: AdminSource): string {
   return `${what}${reason === '' ? '.' : `: ${reason}`}`
 }
 
-/** All that a caller of `/config_dump` sees, too. */
+/** All names that a caller of `/config_dump` sees too. */
 function* allNames(source: AdminSource): Generator<string, void, undefined> {
   yield source.names.root
   for (const { trustDomain, identity } of source.bundles()) if (identity === undefined) yield `spiffe://${trustDomain}`

@@ -28,7 +28,7 @@ export const admin = {
       ...sourceOf(made),
       endpointProblems: () => (life.sds ? endpoints.problems() : []),
     }
-    // Before the sockets, so that they answer while those drain.
+    // Opened before the sockets, so that the endpoints answer while the sockets drain.
     const endpoints = life.parts.use(
       new AdminEndpoints(config, { source, makeRoutes: pageRoutes, logger: scopes.of('admin'), predecessor }),
     )

@@ -1,4 +1,4 @@
-/** What a caller can change: renewals, roots, the log level; each is reported, done or refused. */
+/** Changes by a caller: renewals, roots, the log level; each is reported, done or refused. */
 import type { RootAction } from '@livery/core'
 import type { AdminEvent } from '../observe/agent-event.ts'
 import { Fault, faultText } from '../schema/fault.ts'
@@ -9,7 +9,7 @@ import type { CpuShare } from './cpu-share.ts'
 import { unknownName } from './explain.ts'
 import { type Authority, authorityOf, type Caller } from './operator.ts'
 
-/** Each costs the CA a request, so that it is not for everybody who gets here. */
+/** A renewal costs the CA a request, so only the operator may ask for one. */
 export async function renew(
   source: AdminSource,
   query: URLSearchParams,
@@ -27,11 +27,11 @@ export async function renew(
     })
   if (!source.renew(name)) return text(404, unknownName(source, name, searches))
   source.security?.({ kind: 'renewal-requested', resource: name, by: authority.by })
-  return text(202, `${name} is renewed now. livery explain ${name} shows what becomes of it.\n`)
+  return text(202, `Asking the CA for ${name} now. livery explain ${name} shows the result.\n`)
 }
 
 const ROOT_ACTIONS: readonly RootAction[] = ['hold', 'resume', 'drop']
-/** With the colons that openssl prints. */
+/** SHA-256 with the colons that openssl prints. */
 const MAX_FINGERPRINT = 95
 
 export async function changeRoot(source: AdminSource, query: URLSearchParams, caller: Caller): Promise<Answer> {
@@ -50,10 +50,10 @@ export async function changeRoot(source: AdminSource, query: URLSearchParams, ca
   if ('refused' in result) return text(409, `${result.refused}\n`)
   const { fingerprint, phase } = result.done
   source.security?.({ kind: 'root-change', action, root: fingerprint, by: authority.by })
-  return text(200, `The root ${fingerprint} is ${phase} now. livery trust status shows what becomes of it.\n`)
+  return text(200, `The root ${fingerprint} is ${phase} now. livery trust status shows its phase.\n`)
 }
 
-/** The levels that every caller is allowed to set: no warning is lost at them, and at debug the log grows within its flood limit. */
+/** The levels that every caller may set: they lose no warning, and at debug the log grows within its flood limit. */
 const OPEN_LEVELS: ReadonlySet<LogLevel> = new Set(['trace', 'debug', 'info', 'warn'])
 
 export async function setLogLevel(source: AdminSource, query: URLSearchParams, caller: Caller): Promise<Answer> {
@@ -71,7 +71,7 @@ export async function setLogLevel(source: AdminSource, query: URLSearchParams, c
       refused: `Not set to ${to}`,
       cause: `The level ${hiding} would hide warnings`,
     })
-  const by = 'by' in authority ? authority.by : 'a caller that nobody knows'
+  const by = 'by' in authority ? authority.by : 'an unknown caller'
   source.security?.({ kind: 'log-level-changed', to, from, by })
   log.change(wanted)
   return text(200, `${to}\n`)
@@ -97,7 +97,7 @@ function refusal({ credentials }: Caller, { refusal: message }: Refused) {
 interface OperatorOnly {
   readonly event: AdminEvent
   readonly refused: string
-  /** Why not everybody is allowed to do it. */
+  /** Why only the operator may do it. */
   readonly cause: string
 }
 

@@ -1,20 +1,20 @@
-/** The callers that are allowed to hide what the agent does: the owner of the admin socket, or who has the token. */
+/** The operator: the owner of the admin socket, or the bearer of the token. Only it may hide what the agent does. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { fstatSync } from 'node:fs'
 import type { PeerCredentials } from '@livery/core'
 import { readSmallFile } from '@livery/core/plugin'
 
-/** The caller, as far as the connection and the request say. */
+/** The caller, as the connection and the request show it. */
 export interface Caller {
-  /** On a UNIX socket only. */
+  /** Known on a UNIX socket only. */
   readonly credentials: PeerCredentials | undefined
-  /** It is on a UNIX socket, and without the native addon nobody there can be identified. */
+  /** The caller is on a UNIX socket, and without the native addon nobody there can be identified. */
   readonly isUnidentifiable?: boolean
-  /** The header. */
+  /** The `authorization` header. */
   readonly authorization: string | undefined
 }
 
-/** `by` is for the log; a refusal says what is missing. */
+/** `by` is for the log; a refusal names what is missing. */
 export type Authority = { readonly by: string } | { readonly refusal: string; readonly remedy: string }
 
 const MAX_TOKEN_BYTES = 4_096
@@ -51,7 +51,7 @@ function remedyFor({ credentials, isUnidentifiable }: Caller): string {
   return "Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile for the page"
 }
 
-/** Read when it is used, and only from a file that nobody else can read or change. */
+/** Reads the token at each use, and only from a file that nobody else can read or change. */
 export async function readToken(file: string): Promise<{ readonly text: string } | { readonly refusal: string }> {
   try {
     const content = await readSmallFile(file, MAX_TOKEN_BYTES, async descriptor => {
@@ -68,7 +68,7 @@ export async function readToken(file: string): Promise<{ readonly text: string }
   }
 }
 
-/** In a time that depends on neither. */
+/** The comparison takes a time that depends on neither text. */
 export function isSame(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))

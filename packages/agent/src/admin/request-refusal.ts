@@ -1,23 +1,23 @@
-/** Which requests are refused before anything is done for them: of other web pages, with a body, with too many headers. */
+/** Requests that are refused before anything is done for them: from other web pages, with a body, with too many headers. */
 import type { IncomingMessage } from 'node:http'
 import { isIP, isIPv4, isIPv6 } from 'node:net'
 import { type Answer, text } from './answer.ts'
 import { isSame } from './operator.ts'
 
-/** No route takes a body; what a client sends all the same is not read. */
+/** No route takes a body; a body that a client sends all the same is not read. */
 const MAX_BODY_BYTES = 1_024
 const MAX_HEADERS = 100
 const LOOPBACK_NAMES: ReadonlySet<string> = new Set(['localhost', '[::1]'])
 
-/** `host`: the address that is listened on, `undefined` for a UNIX socket. */
+/** `host`: the listening address, `undefined` for a UNIX socket. */
 interface Listener {
   readonly routes: 'admin' | 'health'
   readonly host: string | undefined
-  /** By which its own page shows that a request is its own. */
+  /** The token by which the agent's own page proves its requests. */
   readonly pageToken: string
 }
 
-/** The answer to a request that is not let in; `undefined` for others. */
+/** The answer to a refused request; `undefined` for others. */
 export function refusal(listener: Listener, request: IncomingMessage): Answer | undefined {
   const { routes, host } = listener
   const { headers, rawHeaders } = request
@@ -50,15 +50,15 @@ function describePage(listener: Listener, request: IncomingMessage): string | un
   return isOwn ? undefined : 'the request has no Origin, or not the token of the page (x-livery-page)'
 }
 
-/** Somebody follows a link to the page, in a window and not in a frame: nothing is done, and only the page reads it. */
+/** A user follows a link to the page, in a window and not in a frame: nothing is changed, and only the page is read. */
 function isLinkToPage({ method, url, headers }: IncomingMessage): boolean {
   const isWindow = headers['sec-fetch-mode'] === 'navigate' && headers['sec-fetch-dest'] === 'document'
   return method === 'GET' && url === '/' && headers.origin === undefined && isWindow
 }
 
 /**
- * Against DNS rebinding: a page in a browser can point its own name at 127.0.0.1, but it cannot change the Host header
- * that goes with it. An address can only be reached by who means it.
+ * Prevents DNS rebinding: a page in a browser can point its own name at 127.0.0.1, but it cannot change the Host header
+ * that goes with it. A client reaches a bare address only on purpose.
  */
 function isOwnHost(header: string | undefined, host: string | undefined): boolean {
   const name = header?.toLowerCase().replace(/:\d+$/, '') ?? ''

@@ -33,24 +33,24 @@ interface Route {
   readonly PUT?: Handler
 }
 
-/** By their paths, in the order in which they are listed. */
+/** Keyed by path, in the order of the list at `/`. */
 export type Routes = Readonly<Record<string, Route>>
 
-/** What a module adds to the admin endpoint. */
+/** Routes and the front page that a module adds to the admin endpoint. */
 export interface AddedRoutes {
   readonly routes: Routes
-  /** The answer at `/`; `undefined` to a client that is to have the list of routes. */
+  /** The answer at `/`; `undefined` for a client that gets the list of routes. */
   front(request: RouteRequest): Promise<Answer> | undefined
 }
 
-/** `pageToken`: by which a request of the page is known. */
+/** `pageToken` identifies requests of the page. */
 export type MakeRoutes = (source: AdminSource, pageToken: string) => AddedRoutes
 
-/** More than come in while readiness is looked at: a probe that is sent away would take the agent for unready. */
+/** More than arrive during one look at readiness: a refused probe would report the agent as unready. */
 const MAX_WAITING_PROBES = 512
 const MAX_WAITING_SCRAPES = 128
 
-/** The routes that may be open to the network. One look at all identities answers everybody who waits for it. */
+/** The routes that may be open to the network. One look at all identities answers every caller that waits for it. */
 function healthRoutes(source: AdminSource): Routes {
   const look = (mode: ReadinessMode) =>
     new SharedWork(turns => lookAtReadiness(source, mode, turns), MAX_WAITING_PROBES)
@@ -78,7 +78,7 @@ function healthRoutes(source: AdminSource): Routes {
 
 function adminRoutes(source: AdminSource): Routes {
   const problems = new SharedWork(turns => lookForProblems(source, turns), MAX_WAITING_PROBES)
-  // Of looks at all identities for one name.
+  // Limits the searches through all identities for one name.
   const searches = new CpuShare()
   return {
     ...healthRoutes(source),
@@ -128,7 +128,7 @@ export class Router {
     this.#version = source.version
   }
 
-  /** Answers a request for a path, whatever it is. */
+  /** Answers a request for any path. */
   async answer(request: RouteRequest): Promise<Answer> {
     const { path } = request
     if (path === '/') return (await this.#added?.front(request)) ?? this.#index()
@@ -165,7 +165,7 @@ export interface ProblemList {
   readonly now: number
   /** The worst first. */
   readonly problems: readonly Problem[]
-  /** How many files the agent may open; absent where that is not known. */
+  /** Limit of the agent's open files; absent where that is not known. */
   readonly openFiles?: number
 }
 
@@ -177,7 +177,7 @@ async function lookForProblems(source: AdminSource, turns: LoopTurns): Promise<A
   return json(200, list)
 }
 
-/** `?strict` is short for `?mode=strict`; `undefined` for a mode that there is not. */
+/** `?strict` is short for `?mode=strict`; `undefined` for an unknown mode. */
 function readinessMode(query: URLSearchParams): ReadinessMode | undefined {
   const wanted = query.get('mode')
   if (wanted !== null) return READINESS_MODES.find(mode => mode === wanted)

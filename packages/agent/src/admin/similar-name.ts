@@ -1,16 +1,16 @@
-/** The name that was probably meant: the one with the same last segment, or with a last segment that is nearly the same. */
+/** Finds the name that was probably meant: its last segment is the same, or nearly so. */
 import { nearest } from '../schema/schema-parts.ts'
 
-/** Pairs of letters that are compared, some 3 ms: an answer must not hold up the agent. */
+/** Limit of compared letter pairs, about 3 ms: an answer must not block the agent. */
 const MAX_PAIRS = 50_000
 /** Candidates with the same last segment, such as one account in each namespace. */
 const MAX_SAME = 100
-/** Everything is near to a shorter text. */
+/** A shorter text is similar to everything. */
 const MIN_LENGTH = 3
 const MAX_LENGTH = 64
 const MAX_MISSING = 2
 
-/** `undefined` where none is near, or several are equally so. `names` are those that the caller is allowed to know. */
+/** `undefined` where none is near, or several are equally near. `names` are those that the caller is allowed to know. */
 export function similarName(asked: string, names: Iterable<string>): string | undefined {
   const [parent, wanted] = split(asked)
   if (wanted.length > MAX_LENGTH) return undefined
@@ -32,7 +32,7 @@ export function didYouMean(asked: string, names: Iterable<string>): string {
   return similar === undefined ? '' : ` Did you mean ${similar}?`
 }
 
-/** What is before the last segment, and that segment; slashes at the end do not count. */
+/** The part before the last segment, and that segment; trailing slashes do not count. */
 function split(name: string): readonly [string, string] {
   let end = name.length
   while (end > 0 && name[end - 1] === '/') end--
@@ -40,7 +40,7 @@ function split(name: string): readonly [string, string] {
   return [name.slice(0, start), name.slice(start, end)]
 }
 
-/** Of about the same length, with the same first or last letter: most slips keep one of them. */
+/** About the same length, and the same first or last letter: most slips keep one of them. */
 function isComparable(segment: string, wanted: string): boolean {
   if (wanted.length < MIN_LENGTH || Math.abs(segment.length - wanted.length) > MAX_MISSING) return false
   const [a, b] = [segment.toLowerCase(), wanted.toLowerCase()]

@@ -1,19 +1,19 @@
-/** The answer of `/streams`: who has which names on which socket, and which version of each. */
+/** The answer of `/streams`: the names and versions that each client has on each socket. */
 import type { StreamInfo, SubscribedName } from '@livery/sds-server'
 import type { StreamFacts } from '../observe/stream-facts.ts'
 import type { StreamSource } from './admin-source.ts'
 import { type PodOf, streamFacts } from './stream-rows.ts'
 
-/** Listed of one answer; the rest is only counted. */
+/** Streams that one answer lists; the rest is only counted. */
 const MAX_STREAMS = 20_000
-/** Listed of one stream. */
+/** Names that are listed per stream. */
 const MAX_NAMES = 100
 
-/** The first 100 of its names are listed. */
+/** Lists the first 100 of its names. */
 export interface ListedStream extends StreamFacts {
   /** RFC 3339. */
   readonly since: string
-  /** Versions are those of SDS: a hash of a chain or of roots. Absent of a fetch. */
+  /** Versions are SDS versions: a hash of a chain or of roots. A fetch has none. */
   readonly subscriptions: readonly SubscribedName[]
 }
 
@@ -22,14 +22,14 @@ export interface ListedSocket {
   readonly state: string
   readonly connections: number
   readonly streams: number
-  /** Of all its streams together. */
+  /** Names of all its streams together. */
   readonly names: number
 }
 
 export interface ListedCaller {
   /** `uid 1001`, its subject, or the socket of callers without credentials. */
   readonly caller: string
-  /** As of a stream. */
+  /** See {@link ListedStream}. */
   readonly pod?: string
   readonly connections: number
   readonly streams: number
@@ -41,9 +41,9 @@ export interface ListedCaller {
 export interface StreamList {
   /** RFC 3339. */
   readonly now: string
-  /** In the order in which they were opened, socket by socket; with a name, those that have it. */
+  /** Ordered by socket, then by opening; if a name is asked for, only the streams that have it. */
   readonly streams: readonly ListedStream[]
-  /** How many streams more there are than are listed. */
+  /** Number of further streams. */
   readonly notListed: number
   readonly sockets: readonly ListedSocket[]
   readonly callers: readonly ListedCaller[]
@@ -94,7 +94,7 @@ function listedStream(info: StreamInfo, subscriptions: readonly SubscribedName[]
   return { ...streamFacts(info, podOf), since: iso(info.openedAt), subscriptions }
 }
 
-/** A path can have two: one that drains, and the one that took its place. The names are those of both. */
+/** Two sockets can share a path: one drains, its successor serves. The names of both are counted together. */
 function* socketsOf(source: StreamSource, names: ReadonlyMap<string, number>): Generator<ListedSocket> {
   for (const { path, state, connections, streams } of source.sockets())
     yield { path, state, connections, streams, names: names.get(path) ?? 0 }

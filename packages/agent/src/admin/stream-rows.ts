@@ -1,4 +1,4 @@
-/** The streams of the agent: those that rejected something first, then those that are behind, as far as they are shown. */
+/** The rows of the agent's streams: rejections first, then streams that are behind, up to a limit. */
 import type { ListedStream, StreamInfo, SubscribedName } from '@livery/sds-server'
 import type { Rejection } from '../diagnosis/facts.ts'
 import { Lowest } from '../diagnosis/lowest.ts'
@@ -7,7 +7,7 @@ import { clientOf, type PageStream, type PageStreams, type StreamFacts } from '.
 import type { AdminSource } from './admin-source.ts'
 
 const MAX_STREAMS = 500
-/** Looked at of one stream. */
+/** Names that are looked at per stream. */
 const MAX_NAMES = 100
 const MAX_REJECTED = 3
 
@@ -25,7 +25,7 @@ export async function composeStreams(source: AdminSource, turns: LoopTurns): Pro
   return { total: shown.count, shown: shown.items() }
 }
 
-/** The clients that reject something, by the streams that are shown: those come first. */
+/** The clients that reject something, from the shown streams: these come first. */
 export function rejectionsOf({ shown }: PageStreams): readonly Rejection[] {
   return shown.flatMap(stream => stream.rejected.slice(0, 1).map(name => ({ client: clientOf(stream), name })))
 }
@@ -75,7 +75,7 @@ function isRejected({ sent, rejected }: SubscribedName): boolean {
   return sent !== undefined && sent === rejected
 }
 
-/** A client that came with a version accepts none on this stream, nor does one of the Workload API. */
+/** A client that came with a version accepts none on this stream; the Workload API has no acceptance. */
 function isPending({ current, sent, accepted }: SubscribedName): boolean {
   return current !== undefined && (sent !== current || (accepted !== undefined && accepted !== sent))
 }

@@ -1,4 +1,4 @@
-/** Large answers, one at a time: in slices, as fast as the client reads, and no longer than it is there. */
+/** Sends large answers one at a time: in slices, as fast as the client reads, until it leaves. */
 import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { setTimeout as rest } from 'node:timers/promises'
@@ -6,7 +6,7 @@ import { setTimeout as rest } from 'node:timers/promises'
 /** Callers that wait while another is being answered; more are refused. */
 const MAX_WAITING = 16
 const CHUNK_CHARS = 16_384
-/** Made in one turn of the event loop; then as long is left to others. */
+/** Time per turn of the event loop; as long is then left to others. */
 const SLICE_MS = 2
 
 export class WorkLane {
@@ -17,7 +17,7 @@ export class WorkLane {
     return this.#waiting.length >= MAX_WAITING
   }
 
-  /** Runs `task` when its turn comes; rejects with the reason of `gone` if that is aborted before. */
+  /** Runs `task` when its turn comes; rejects with the reason of `gone` if that is aborted first. */
   async run(task: () => Promise<void>, gone: AbortSignal): Promise<void> {
     if (this.#isBusy) await this.#turn(gone)
     this.#isBusy = true
@@ -44,7 +44,7 @@ export class WorkLane {
   }
 }
 
-/** Writes the pieces to a response whose head is written. Rejects with the reason of `gone`: then nobody reads. */
+/** Writes the pieces to a response whose head is written. Rejects with the reason of `gone`: the client no longer reads. */
 export async function writePieces(
   response: ServerResponse,
   pieces: Iterable<string>,

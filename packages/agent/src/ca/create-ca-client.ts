@@ -1,4 +1,4 @@
-/** Creates the CA client of the configuration: the plugin's, with what the agent sets up for it. */
+/** Creates the CA client of the configuration: the plugin's client, with what the agent sets up for it. */
 import type { KeyVault } from '@livery/core'
 import type {
   CAClient,
@@ -30,19 +30,19 @@ export interface PluginParts {
   readonly workloadTokens?: WorkloadTokens | undefined
   /** How often the members of a list are asked for their roots. */
   readonly rootsPollMs?: number
-  /** Hears of the key exchange group of each connection to a CA. */
+  /** Called with the key exchange group of each connection to a CA. */
   readonly connected?: (group: string) => void
 }
 
-/** The part of a configuration that it takes. */
+/** The part of the configuration that this needs. */
 interface CAConfig {
   readonly config: Pick<Config, 'ca' | 'trustDomain'>
   readonly root: ConfigNode
 }
 
 /**
- * Rejects with a {@link ConfigError} for what the plugin cannot use, or with the plugin's own error. Adds everything
- * that has to be closed to `stack`, the client too.
+ * Rejects with a {@link ConfigError} for options that the plugin cannot use, or with the plugin's own error. Adds everything
+ * that has to be closed to `stack`, the client included.
  */
 export async function createCAClient(
   { config, root }: CAConfig,
@@ -53,7 +53,7 @@ export async function createCAClient(
   return await new CAClientFactory(trustDomain, parts, stack).client(ca, new Location(root, ['ca']))
 }
 
-/** Makes the client of a section, and those of the sections in it. */
+/** Makes the client of a section, and the clients of its nested sections. */
 class CAClientFactory {
   readonly #trustDomain: string
   readonly #parts: PluginParts
@@ -144,7 +144,7 @@ async function credentialsOf(
   return remembering(source)
 }
 
-/** Whoever is sent a token may quote it, in the answer to any call: no text has it from now on. */
+/** A CA may quote a token in any answer: no text shows one that was sent. */
 function remembering(source: CredentialSource): CredentialSource {
   return {
     get description() {
@@ -160,7 +160,7 @@ function remembering(source: CredentialSource): CredentialSource {
   }
 }
 
-/** The CA for the start line: the plugin, and what it cannot do without. */
+/** The CA for the start line: the plugin and its identifying options. */
 export function describeCA({ plugin, options, members }: CASection): string {
   if (members) return `${plugin.name}: ${members.map(describeCA).join(', ')}`
   const shown = Object.entries(plugin.options).flatMap(([name, option]) => {
@@ -170,7 +170,7 @@ export function describeCA({ plugin, options, members }: CASection): string {
   return shown.length === 0 ? plugin.name : `${plugin.name} at ${shown.join(', ')}`
 }
 
-/** Whether every certificate is signed when it is asked for: a source that brings keys gives earlier ones. */
+/** Whether the CA signs each certificate on request: a source that brings keys gives earlier ones. */
 export function signsNow({ plugin, members }: CASection): boolean {
   return members ? members.every(signsNow) : plugin.capabilities.bringsKey !== true
 }

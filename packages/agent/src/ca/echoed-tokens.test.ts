@@ -89,7 +89,7 @@ async function errorsOf(client: CAClient): Promise<readonly string[]> {
   return texts
 }
 
-/** What is left of a token in a text: eight characters of it, as they are or as they are encoded. */
+/** Remains of a token in a text: eight of its characters, plain or encoded. */
 function remains(text: string, token: string): readonly string[] {
   const forms = [token, Buffer.from(`user:${token}`).toString('base64').slice(8), Buffer.from(token).toString('hex')]
   return forms.flatMap(form =>

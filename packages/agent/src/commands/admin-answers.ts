@@ -2,7 +2,7 @@
 import * as v from 'valibot'
 import { READINESS_MODES } from '../diagnosis/problem.ts'
 
-/** The last moment that a date can have, some 270,000 years from now (ECMA-262). */
+/** The latest time that a Date can hold, some 270,000 years from now (ECMA-262). */
 const MAX_TIME_MS = 8.64e15
 /** Decimal; RFC 5280 allows 20 octets. */
 const serialNumber = v.pipe(v.string(), v.regex(/^\d{1,64}$/))
@@ -18,7 +18,7 @@ const optionalText = v.optional(text)
 const certificate = v.object({ pem: text, serialNumber, expirationTime: rfc3339 })
 const failure = v.object({ code: text, text, since: rfc3339, nextTry: v.optional(rfc3339) })
 
-/** Of `/config_dump`. */
+/** The answer of `/config_dump`. */
 export const configDumpForm = v.object({
   certificates: v.array(
     v.object({
@@ -36,7 +36,7 @@ export const configDumpForm = v.object({
   files: v.optional(v.array(v.object({ name: text, state: text, expirationTime: v.optional(rfc3339) }))),
 })
 
-/** Of `/problems`. */
+/** The answer of `/problems`. */
 export const problemsForm = v.object({
   now: ms,
   openFiles: v.optional(count),
@@ -55,7 +55,7 @@ export const problemsForm = v.object({
   ),
 })
 
-/** Of `/trust`. */
+/** The answer of `/trust`. */
 export const trustForm = v.object({
   now: ms,
   trustDomains: v.array(
@@ -92,7 +92,7 @@ const subscription = v.object({
   rejected: optionalText,
 })
 
-/** Of `/streams`. */
+/** The answer of `/streams`. */
 export const streamsForm = v.object({
   now: rfc3339,
   streams: v.array(
@@ -117,7 +117,7 @@ export const streamsForm = v.object({
   callers: v.array(v.object({ caller: text, pod: optionalText, bytes: count, ...load })),
 })
 
-/** Of `/explain`. */
+/** The answer of `/explain`. */
 export const explanationForm = v.object({
   name: text,
   now: ms,

@@ -42,14 +42,14 @@ async function run(...args: readonly string[]): Promise<{ code: number; out: str
 const CUT: Readonly<Record<string, RequestListener>> = {
   'its connection is closed': (_, response) => {
     response.writeHead(202, { 'content-length': 100 })
-    response.write(`${WEB} is renewed now.`, () => response.destroy())
+    response.write(`Asking the CA for ${WEB} now.`, () => response.destroy())
   },
   'no more of it comes in time': (_, response) => {
     response.writeHead(202, { 'content-length': 100 })
-    response.write(`${WEB} is renewed now.`)
+    response.write(`Asking the CA for ${WEB} now.`)
   },
   'it would end with its connection': ({ socket }) => {
-    socket.write(`HTTP/1.1 202 Accepted\r\n\r\n${WEB} is renewed now.`)
+    socket.write(`HTTP/1.1 202 Accepted\r\n\r\nAsking the CA for ${WEB} now.`)
   },
 }
 

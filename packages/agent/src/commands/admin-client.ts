@@ -15,13 +15,14 @@ import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
 const START = 'Start it with "livery run", or name its address with --admin'
+const OTHER_USER = 'Run the command as root, or as the user that it runs as'
 const NO_FILE =
   'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
 const OVER_TCP =
   'The token of admin.tokenFile was not sent: over TCP whoever listens there, while the agent does not, would have it. Make admin.address a UNIX socket, which is the default'
 const TIMEOUT_MS = 10_000
 const FORBIDDEN = 403
-/** Characters of an answer that is not a result that are shown: the agent's own are one line. */
+/** Characters shown of an answer that is not a result: the agent's own answers are one line. */
 const MAX_LINE = 600
 /** The dump of 20,000 identities, the default ceiling, has 80 MB. */
 const MAX_ANSWER_BYTES = 150_000_000
@@ -31,7 +32,7 @@ export interface AdminAnswer {
   readonly body: string
 }
 
-/** Rejects with an `Error` that says where nobody answered, or with a `ConfigError` of the file that names the address. */
+/** Rejects with an `Error` that names the address where nobody answered, or with a `ConfigError` for the file that names it. */
 export async function askAdmin(path: string, sources: ConfigSources, timeoutMs?: number): Promise<AdminAnswer> {
   const admin = await adminOf(sources)
   return await call(admin, { method: 'GET', path, timeoutMs })
@@ -51,17 +52,17 @@ export async function readAdmin<T extends object>(
   return parseAnswer<T>(body, form)
 }
 
-/** Throws an `Error` for a text of another form. What the form does not name is not read, and passed on. */
+/** Throws an `Error` for a text of another form. Fields that the form does not name are passed on unread. */
 export function parseAnswer<T extends object>(body: string, form: v.GenericSchema<unknown>): T {
   const answer = parseJson(body)
-  // The forms leave out what the commands only print, so that they do not say the whole type.
+  // The forms leave out what the commands only print, so they are narrower than the type.
   if (v.is(form, answer)) return answer as T
   throw new Error(
     'the program that answers there is not an agent of Livery: name the address of its admin endpoint with --admin',
   )
 }
 
-/** `undefined` for what is no JSON. */
+/** `undefined` if the text is not JSON. */
 export function parseJson(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -71,8 +72,8 @@ export function parseJson(text: string): unknown {
 }
 
 /**
- * As {@link askAdmin}, for a request that changes something: with the token of `admin.tokenFile`, where the agent does not
- * recognise the caller without it, the caller can read it, and the kernel says that the agent would get it.
+ * As {@link askAdmin}, for a request that changes something. It sends the token of `admin.tokenFile` if the agent needs it to
+ * recognise the caller, the caller can read it, and the kernel confirms that the agent receives it.
  */
 async function changeByAdmin(path: string, sources: ConfigSources): Promise<AdminAnswer> {
   const admin = await adminOf(sources)
@@ -90,7 +91,7 @@ async function changeByAdmin(path: string, sources: ConfigSources): Promise<Admi
   return isMissing ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
 }
 
-/** `refusal` is why it is not sent; `undefined` if there is none. */
+/** `refusal`: why the token is not sent; `undefined` if there is none to send. */
 async function tokenFor({
   address,
   tokenFile,
@@ -124,9 +125,9 @@ export interface HttpCall {
   readonly headers?: Readonly<Record<string, string>>
   /** Opens the connection to a UNIX socket. Default: to whoever listens there. */
   readonly connect?: ((path: string) => Promise<Socket>) | undefined
-  /** For the whole call. Default: 10 s. */
+  /** Limit for the whole call. Default: 10 s. */
   readonly timeoutMs?: number | undefined
-  /** For the message where nobody answers: who should, and what to do. */
+  /** Names the program that should answer, and the remedy, for the message where nobody answers. */
   readonly who: string
   readonly remedy: string
 }
@@ -144,7 +145,8 @@ export async function exchange({ who, remedy, timeoutMs = TIMEOUT_MS, ...request
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
-    throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${remedy}.`, { cause })
+    const advice = isForbidden(cause) ? OTHER_USER : remedy
+    throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${advice}.`, { cause })
   }
 }
 
@@ -155,7 +157,7 @@ async function send(
   const connection = 'path' in address ? await connect?.(address.path) : undefined
   const { promise, resolve: answered, reject } = Promise.withResolvers<IncomingMessage>()
   const target = 'path' in address ? { socketPath: address.path, host: 'localhost' } : address
-  // With `agent: false` Node would open another connection, which nobody has checked.
+  // `agent: false` makes Node open another connection, which nobody has checked.
   const route = connection ? { createConnection: () => connection } : { agent: false }
   const call = request({ ...target, method, path, headers, signal, ...route }, answered)
   boundInterimAnswers(call).on('error', reject).end()
@@ -165,7 +167,7 @@ async function send(
 /** Another program may answer there, and never end. */
 async function bodyOf(response: IncomingMessage): Promise<string> {
   const { 'content-length': length, 'transfer-encoding': encoding } = response.headers
-  // It would end where its connection does, also where that is cut off. Every agent and every Envoy says it.
+  // Such a body ends with its connection, even a broken one. Every agent and every Envoy states the length.
   if (length === undefined && encoding === undefined) {
     response.destroy()
     throw new Error('its answer does not say where it ends')
@@ -192,13 +194,13 @@ export function firstLine(body: string): string {
 
 interface Admin {
   readonly address: ListenAddress
-  /** For the message where nobody answers: what to do. */
+  /** What to do where nobody answers, for the message. */
   readonly remedy: string
-  /** Only with an address from the configuration: a token is not for another program. */
+  /** Set only for an address from the configuration: another program must not get the token. */
   readonly tokenFile?: string | undefined
 }
 
-/** `--admin`, else that of the configuration, where the default depends on its sockets. */
+/** The address from `--admin`, else from the configuration, where the default depends on its sockets. */
 async function adminOf(sources: ConfigSources): Promise<Admin> {
   const { admin, environment, workingDirectory } = sources
   if (admin !== undefined) return { address: givenAddress(admin, sources), remedy: START }
@@ -220,10 +222,16 @@ function givenAddress(text: string, { workingDirectory }: ConfigSources): Listen
 function reasonOf(error: unknown): string {
   const code = systemErrorCode(error) ?? ''
   if (code === 'ECONNREFUSED' || code === 'ENOENT') return 'nothing listens there'
-  // llhttp's, of what cannot be parsed.
+  if (isForbidden(error)) return `uid ${process.getuid?.() ?? -1} may not open its socket (${code})`
+  // llhttp's codes for what cannot be parsed.
   if (code === 'ECONNRESET' || code.startsWith('HPE_'))
     return `something listens there that does not answer as an admin endpoint does (${describe(error)})`
   return describe(error)
+}
+
+/** The socket is there, and belongs to another user. */
+function isForbidden(error: unknown): boolean {
+  return systemErrorCode(error) === 'EACCES'
 }
 
 function describe(error: unknown): string {

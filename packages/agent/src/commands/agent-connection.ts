@@ -1,4 +1,4 @@
-/** A connection to the agent over which its operator's token may go: the kernel says who listens at the other end. */
+/** A connection to the agent that may carry its operator's token: the kernel identifies the listener. */
 import { once } from 'node:events'
 import { lstat } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
@@ -7,12 +7,12 @@ import { checkFolder, UntrustedPathError } from '@livery/core/plugin'
 import { readPeerCredentials } from '@livery/native-keygen'
 import { descriptorOf } from '@livery/sds-server'
 
-/** Whether the kernel's word on the other end of a connection can be read. */
+/** Whether the kernel's credentials of the peer can be read. */
 export const seesPeers = readPeerCredentials !== undefined
 
 /**
- * Connects to a UNIX socket on which root or this user listens. Rejects with an `Error` if somebody else does, or could have
- * put the socket there: the listener can have handed it on since, as systemd does with the socket of a service.
+ * Connects to a UNIX socket on which root or this user listens. Rejects with an `Error` if another user listens, or could have
+ * put the socket there: a listener can have passed it on since, as systemd does for its services.
  */
 export async function connectToAgent(path: string): Promise<Socket> {
   await checkPlace(path)

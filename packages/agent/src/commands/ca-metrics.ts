@@ -1,4 +1,4 @@
-/** The metrics of `livery ca`: those of istiod's CA, by their names, so that its dashboards and alerts work. */
+/** The metrics of `livery ca`, under the names that istiod's CA uses, so that its dashboards and alerts work. */
 import { once } from 'node:events'
 import type { Server } from 'node:http'
 import type { CertificateAuthority } from '@livery/ca-plugins/embedded'
@@ -18,7 +18,7 @@ const EVENTS: readonly (readonly [IstioCaServerEvent, help: string])[] = [
   ['success_cert_issuance_count', 'Certificates issued.'],
 ]
 
-/** More wait: a scrape takes a millisecond. */
+/** Further connections wait: a scrape takes a millisecond. */
 const MAX_CONNECTIONS = 64
 
 export class CAMetrics {
@@ -31,7 +31,7 @@ export class CAMetrics {
     registerRows(this.#registry, [
       {
         name: 'citadel_server_root_cert_expiry_timestamp',
-        help: 'When the root ends under which new certificates are signed, in seconds since the epoch.',
+        help: 'When the root that signs new certificates ends, in seconds since the epoch.',
         read: () => Math.floor((authority.roots().find(({ signing }) => signing)?.notAfter ?? 0) / 1000),
       },
     ])

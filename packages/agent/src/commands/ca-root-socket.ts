@@ -6,7 +6,7 @@ import type { Clock } from '@livery/core/plugin'
 import { asSocket, SocketFile } from '@livery/sds-server'
 import type { Logger } from '../observe/logger.ts'
 
-/** Answers `GET /roots`, `POST /roots`, `POST /roots/ID/switch` and `DELETE /roots/ID` with the roots there are then. */
+/** Answers `GET /roots`, `POST /roots`, `POST /roots/ID/switch` and `DELETE /roots/ID` with the resulting roots. */
 export class CARootSocket implements AsyncDisposable {
   readonly #file: SocketFile
   readonly #http: Server
@@ -16,7 +16,7 @@ export class CARootSocket implements AsyncDisposable {
     this.#http = http
   }
 
-  /** Rejects with an `SdsServerError` if the socket cannot appear. */
+  /** Rejects with an `SdsServerError` if the socket cannot be created. */
   static async listen(
     directory: string,
     authority: CertificateAuthority,
@@ -68,7 +68,7 @@ async function answer(
 }
 
 interface Action {
-  /** For the log; a listing has none. */
+  /** The sentence for the log; a listing has none. */
   readonly done?: string
   run(authority: CertificateAuthority): Promise<unknown>
 }

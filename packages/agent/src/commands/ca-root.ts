@@ -11,7 +11,7 @@ import { printableJson } from './text-layout.ts'
 
 export type CARootAction = 'list' | 'add' | 'switch' | 'remove'
 
-/** A fingerprint may be cut, as in git. */
+/** Shortest prefix of a fingerprint, which may be cut as in git. */
 const LEAST_ID = 6
 
 /** Resolves with the exit code; rejects if no CA runs in `dir`, or a `UsageError` for a root that it does not have. */

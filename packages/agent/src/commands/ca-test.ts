@@ -45,7 +45,7 @@ export async function testCA(
   const parts = { clock, logger: sink.logger, counters: new PluginCounters(new Registry()) }
   const client = await createCAClient(loaded, parts, stack)
   const { capabilities: declared, name } = loaded.config.ca.plugin
-  // Folders of single identities have no list for the trust domain, though the plugin can have one.
+  // A single identity's folder has no list for the trust domain, though the plugin can have one.
   const capabilities = client.trustBundle ? declared : { ...declared, roots: 'none' as const }
   terminal.err(`livery: asking the CA of ${name} for ${identity.id}\n`)
   const report = await untilInterrupted(signal =>
@@ -102,7 +102,7 @@ function withTokenFile(client: CAClient, tokenFile: string | undefined): CAClien
   }
 }
 
-/** A line a case, by group; under one that failed the reason. */
+/** One line per case, by group; a failed case has its reason below. */
 export function reportText({ results, passed, failed, skipped }: ConformanceReport): string {
   const lines: string[] = []
   let group = ''

@@ -98,7 +98,7 @@ async function startCA(
   return parts.move()
 }
 
-/** The CA serves without it, too: the folder of a second process, or a long path. */
+/** The CA also serves without this socket: a second process can own the folder, or the path be too long. */
 async function listenForRoots(
   directory: string,
   authority: CertificateAuthority,
@@ -142,7 +142,7 @@ async function apiLogin(where: string, workingDirectory: string, log: Pick<Revie
   return await openKubeconfig(resolve(workingDirectory, where), log)
 }
 
-/** The names of a certificate that is good for this machine, and the further ones. */
+/** The names of a certificate for this machine, and the further ones. */
 function serverNames(further: readonly string[]): { dnsNames: string[]; ipAddresses: string[] } {
   return {
     dnsNames: ['localhost', 'istiod.istio-system.svc', ...further.filter(name => isIP(name) === 0)],

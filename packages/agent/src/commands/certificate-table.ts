@@ -6,13 +6,12 @@ import { distance, layOut, when, wrap } from './text-layout.ts'
 
 const WIDE_HEADER = ['IDENTITY', 'STATE', 'SERIAL', 'EXPIRES', 'LASTS', 'NEXT ROTATION']
 const NARROW_HEADER = ['STATE', 'EXPIRES', 'ROTATION', 'IDENTITY']
-/** Of the lines under a row that say what is wrong with it. */
+/** Width of the lines below a row that say what is wrong with it. */
 const REASON_WIDTH = 80
 
 /**
- * One row per identity and per name of files, and below it what is wrong. A terminal that is too narrow for all columns gets
- * no serial numbers, no dates and not how long each lasts, and one that is too narrow for the rest a block of lines instead of
- * a row.
+ * One row per identity and per name of files, and below it what is wrong. A terminal too narrow for all columns loses the
+ * serial numbers, the dates and how long each lasts; one too narrow for the rest gets a block of lines per row.
  */
 export function certificateTable(
   certificates: readonly Listed[],
@@ -56,7 +55,7 @@ function block(each: Listed, now: number, columns: number): string[] {
   return [...wrap(nameOf(each), columns, ''), ...wrap(facts.join(', '), columns), ...reasonLines(each, now, columns)]
 }
 
-/** How long it would be served if the CA died now. */
+/** How long it would be served if the CA stopped now. */
 function lasts(each: Listed, now: number): string {
   const until = 'name' in each ? undefined : each.lastsUntil
   return until === undefined ? '-' : formatAge(Date.parse(until) - now)
@@ -76,7 +75,7 @@ function reasonLines(each: Listed, now: number, columns: number): string[] {
   ]
 }
 
-/** How long it has failed, and when the CA is asked again. The row has when the certificate ends. */
+/** How long it has failed, and when the CA is asked again. The row shows when the certificate ends. */
 function describeFailure({ since, nextTry }: DumpedFailure, now: number): string {
   const next = nextTry === undefined ? 'an attempt is queued or in flight' : `next try ${distance(nextTry, now)}`
   return `failing for ${formatAge(now - Date.parse(since))}, ${next}`

@@ -9,7 +9,7 @@ export function certificateText({ certChain }: Pick<ListedIdentity, 'certChain'>
   return certChain.map(({ pem }) => textOf(Buffer.from(pem, 'base64').toString('latin1'))).join('')
 }
 
-/** Kinds of names that the library calls otherwise than openssl does. */
+/** Kinds of names that the library and openssl name differently. */
 const LABELS: Readonly<Record<string, string>> = { URL: 'URI', Email: 'email', IP: 'IP Address' }
 
 function textOf(pem: string): string {
@@ -18,7 +18,7 @@ function textOf(pem: string): string {
   return `${lines.map(labelled).join('\n')}\n${certificate.toString('pem').trimEnd()}\n`
 }
 
-/** Names in a certificate are of its CA's choice: a line break in one would begin what looks like a line of the layout. */
+/** The CA chooses the names in a certificate: a line break in one could imitate a line of the layout. */
 function onOneLineEach(object: TextObject): TextObject {
   for (const key of [...Object.keys(object), TextObject.VALUE]) {
     const value = object[key]

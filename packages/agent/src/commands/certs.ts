@@ -11,14 +11,14 @@ import type { GlobalOptions, Terminal } from './terminal.ts'
 import { printableJson } from './text-layout.ts'
 
 export interface CertsOptions {
-  /** Only those with which something is wrong. */
+  /** Lists only what is in trouble. */
   readonly failing?: boolean
   readonly sort?: 'name' | 'expiry'
-  /** Shows them again and again, until SIGINT. */
+  /** Refreshes the list until SIGINT. */
   readonly watch?: boolean
-  /** The name of one, whose certificate is shown in full. */
+  /** The name of the certificate to show in full. */
   readonly text?: string
-  /** An argument, which is refused with the commands that take one. */
+  /** An argument, refused with a hint at the commands that take one. */
   readonly name?: string | undefined
 }
 
@@ -84,7 +84,7 @@ function readableText(write: () => string, name: string): string {
 }
 
 const LEAST_PAUSE_MS = 2_000
-/** A dump of 10,000 identities is 40 MB: the agent is to be busy with it a fifth of the time at most. */
+/** A dump of 10,000 identities is 40 MB: the agent spends at most a fifth of its time on it. */
 const PAUSE_FACTOR = 4
 
 interface WatchContext {
@@ -93,7 +93,7 @@ interface WatchContext {
   readonly signal: AbortSignal
 }
 
-/** An agent that restarts meanwhile is waited for. */
+/** Waits for an agent that restarts. */
 async function watch(first: readonly Listed[], options: CertsOptions, context: WatchContext): Promise<void> {
   const { sources, terminal, signal } = context
   const show = (text: string) => {

@@ -1,4 +1,4 @@
-/** `livery diff`: the certificates and roots that an Envoy serves, against those that the running agent holds. */
+/** `livery diff`: compares the certificates and roots that an Envoy serves with those that the running agent holds. */
 import { X509Certificate } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFileName } from '@livery/core/file-secrets'
@@ -18,11 +18,11 @@ export interface Compared {
   /** The name under which Envoy has it. */
   readonly name: string
   /**
-   * `other`: another version than the agent's. `unknown`: the agent holds nothing for it. `waiting`: Envoy has no answer.
-   * `files`: the agent reads it from files, and does not list what is in them. `unreadable`: Envoy has what is no certificate.
+   * `other`: its version differs from the agent's. `unknown`: the agent holds nothing for it. `waiting`: Envoy has no answer.
+   * `files`: the agent reads it from files, and does not list their content. `unreadable`: Envoy's text is not a certificate.
    */
   readonly state: 'same' | 'other' | 'unknown' | 'waiting' | 'files' | 'unreadable'
-  /** Of certificates: whose it is. */
+  /** The identity of a certificate. */
   readonly identity?: string
   readonly detail?: string
 }
@@ -31,13 +31,13 @@ export interface Compared {
 interface Held {
   /** The newest leaf of each identity. */
   readonly leaves: ReadonlyMap<string, X509Certificate>
-  /** Fingerprints of the roots, by trust domain, its own first. */
+  /** Fingerprints of the roots, by trust domain, the agent's own first. */
   readonly roots: ReadonlyMap<string, ReadonlySet<string>>
   /** Roots that only one identity has count too. */
   readonly anyRoot: ReadonlySet<string>
 }
 
-/** A push takes less. */
+/** Longer than a push takes. */
 const PUSH_MS = 1_000
 
 /** Resolves with the exit code: 1 if Envoy has another version of anything, or waits for it. */
@@ -151,7 +151,7 @@ function compareRoots(
   return { state: 'other', detail: `${details.join('; ')}. Look at: livery trust status` }
 }
 
-/** `spiffe://other.example` names its own; every other name of roots means the agent's. */
+/** `spiffe://other.example` names its own domain; every other name of roots means the agent's. */
 function trustDomainNamed(name: string, { roots }: Held): string {
   const named = name.startsWith('spiffe://') ? name.slice('spiffe://'.length) : ''
   return roots.has(named) ? named : (roots.keys().next().value ?? '')
@@ -176,7 +176,7 @@ function end(certificate: X509Certificate): string {
   return when(certificate.validToDate.toISOString(), Date.now())
 }
 
-/** `pem` is base64 of the text. None for what is no certificate: the others are compared. */
+/** `pem` is base64 of the text. Empty for a text that is not a certificate: the others are compared. */
 function parse(pem = ''): X509Certificate[] {
   try {
     return [new X509Certificate(Buffer.from(pem, 'base64'))]

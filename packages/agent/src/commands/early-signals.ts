@@ -1,9 +1,9 @@
-/** What signals do to `livery run` before the agent listens to them, and once it no longer does: what its user expects of it. */
+/** Handles signals to `livery run` before the agent listens to them and after it stops listening. */
 import { EXIT } from './exit-code.ts'
 
 /**
- * Nothing was started yet that a stop would have to close, and the configuration is still to be read. By default each of the
- * signals would end the process, and not as a success.
+ * A stop ends as a success, since nothing is open yet, and a reload is moot: the configuration is still to be read. The
+ * signals' defaults would end the process as a failure.
  */
 export function holdSignals(): void {
   for (const signal of ['SIGTERM', 'SIGINT'] as const)

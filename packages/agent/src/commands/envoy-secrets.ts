@@ -1,7 +1,7 @@
 /**
  * The secrets that an Envoy has from SDS, read from its admin endpoint:
  * https://www.envoyproxy.io/docs/envoy/latest/operations/admin#get--config_dump
- * Of them only `/config_dump` has the names, all roots, and what Envoy still waits for; `/certs` has the first root of each.
+ * Only `/config_dump` has the names, all roots, and what Envoy still waits for; `/certs` has the first root of each.
  */
 import { X509Certificate } from 'node:crypto'
 import { hideUserinfo, splitCertificates } from '@livery/core/plugin'
@@ -14,9 +14,9 @@ import { UsageError } from './exit-code.ts'
 /** A secret of Envoy. The texts in it are Envoy's. */
 export type EnvoySecret = { readonly name: string } & (
   | { readonly kind: 'certificate'; readonly leaf: X509Certificate }
-  /** By trust domain; `''` where Envoy verifies all its peers with the same roots. */
+  /** Keyed by trust domain; `''` where Envoy verifies all its peers with the same roots. */
   | { readonly kind: 'roots'; readonly roots: ReadonlyMap<string, readonly X509Certificate[]> }
-  /** A certificate in it is none to Node. */
+  /** Node cannot read a certificate in it. */
   | { readonly kind: 'unreadable' }
   /** Envoy has asked for it, and has no answer. */
   | { readonly kind: 'waiting' }

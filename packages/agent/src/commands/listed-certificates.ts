@@ -32,7 +32,7 @@ export function expiryOf(each: Listed): string | undefined {
   return 'name' in each ? each.expirationTime : each.certChain[0]?.expirationTime
 }
 
-/** Those without a certificate last: nothing of theirs expires. */
+/** Sorts those without a certificate last: they have nothing to expire. */
 export function bySoonestExpiry(a: Listed, b: Listed): number {
   return expiryMs(a) - expiryMs(b)
 }
@@ -42,13 +42,13 @@ function expiryMs(each: Listed): number {
   return time === undefined ? Number.MAX_VALUE : Date.parse(time)
 }
 
-/** The dump has `Unavailable: <reason>`; here they are apart. */
+/** Splits the dump's `Unavailable: <reason>`. */
 function withReason(dumped: DumpedFileSecret): ListedFileSecret {
   const [state = '', ...reason] = dumped.state.split(': ')
   return { ...dumped, state, ...(reason.length > 0 && { reason: reason.join(': ') }) }
 }
 
-/** Decimal serial numbers of the dump are here as in `livery explain`. */
+/** Converts the decimal serial numbers of the dump to the form of `livery explain`. */
 function listed({ problem, ...identity }: DumpedIdentity): ListedIdentity {
   return {
     ...identity,

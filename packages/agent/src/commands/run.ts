@@ -29,7 +29,7 @@ async function serve(
   onStarted: (agent: Agent) => void,
 ): Promise<number> {
   const loaded = await loadConfig(sources)
-  // Always the same file: one that has vanished is a fault, and not sidecar mode.
+  // Reads the same file each time: if it has vanished, that is a fault and not sidecar mode.
   const load = (signal: AbortSignal) => loadConfig({ ...sources, file: loaded.file, signal })
   const { level, format } = loaded.config.log
   await using sink = await createLogger({ level, format: json ? 'json' : format })
@@ -40,7 +40,7 @@ async function serve(
   })
 }
 
-/** Kubernetes starts the container of a DaemonSet again when it ends, and that one would take everything back. */
+/** Kubernetes restarts an ended container of a DaemonSet, and the new one would take everything back. */
 function isInPod(environment: Environment): boolean {
   return environment['KUBERNETES_SERVICE_HOST'] !== undefined
 }

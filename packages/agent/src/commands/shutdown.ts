@@ -6,7 +6,7 @@ import { EXIT } from './exit-code.ts'
 
 /** How long the parts may take to close after a fault. */
 const FAULT_CLOSE_MS = 2_000
-/** How long a start that is to end may take to do so: a plugin that is created does not hear of it. */
+/** How long an aborted start may take to end: a plugin that is being created does not notice the abort. */
 const START_END_MS = 2_000
 
 /** Why serving ended. */
@@ -15,14 +15,14 @@ type Ending =
   | { readonly kind: 'fault' }
   | { readonly kind: Succession }
 
-/** Parts that serve. They may end because of another process that serves in their place. */
+/** Parts that serve. They may end because another process serves in their place. */
 interface Served extends AsyncDisposable {
   readonly succession?: Promise<Succession>
 }
 
 /**
- * Runs `start`, waits for SIGTERM, SIGINT, a successor or a fault, closes what was started and resolves with the exit code. A second
- * signal ends the process at once, whatever is open. A signal while it starts ends it as a success, too.
+ * Runs `start`, waits for SIGTERM, SIGINT, a successor or a fault, closes what was started and resolves with the exit code.
+ * A second signal ends the process at once, whatever is open. A signal during the start also ends it as a success.
  */
 export async function serveUntilSignal(
   logger: Logger,
@@ -40,7 +40,7 @@ export async function serveUntilSignal(
     logger.fatal({ err: error }, 'uncaught error: shutting down')
     ended.resolve({ kind: 'fault' })
   }
-  // Without a listener it would end the process, without a word.
+  // SIGUSR2 without a listener would silently end the process.
   const onUnused = () =>
     logger.warn('SIGUSR2 does nothing: SIGHUP reloads the configuration, SIGTERM stops the process')
   process.on('SIGTERM', onSignal).on('SIGINT', onSignal).on('SIGUSR2', onUnused)
@@ -59,14 +59,14 @@ export async function serveUntilSignal(
 async function close(ending: Ending, started: Promise<Served>, logger: Logger): Promise<number> {
   if (ending.kind === 'signal') {
     logger.info({ signal: ending.signal }, `${ending.signal}: draining; a second one exits at once`)
-    // What a start rejects with now is that it was given up.
+    // An aborted start rejects only because of the abort.
     const parts = await Promise.race([started.catch(() => undefined), timeout(START_END_MS)])
     await parts?.[Symbol.asyncDispose]()
     logger.info('stopped')
     return EXIT.ok
   }
   const closed = started.then(parts => parts[Symbol.asyncDispose]())
-  // Starting it again gives the node an agent.
+  // A restart gives the node an agent.
   if (ending.kind === 'successor-gone') logger.error('the agent that took over has ended: this one ends as failed')
   if (ending.kind === 'fault' || ending.kind === 'successor-gone') {
     await Promise.race([closed, timeout(FAULT_CLOSE_MS)])
@@ -77,7 +77,7 @@ async function close(ending: Ending, started: Promise<Served>, logger: Logger): 
   return EXIT.ok
 }
 
-/** Not by the agent's clock: that may be what has failed. */
+/** Uses the real clock: the agent's clock may be what has failed. */
 function timeout(ms: number): Promise<undefined> {
   return new Promise(resolve => setTimeout(resolve, ms, undefined).unref())
 }

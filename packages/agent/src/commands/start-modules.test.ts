@@ -1,4 +1,4 @@
-/** What a start loads: CPU of every node, once per start. */
+/** The modules that a start loads: they cost every node CPU, once per start. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'

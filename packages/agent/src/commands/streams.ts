@@ -1,4 +1,4 @@
-/** `livery streams`: who is connected to the sockets of the running agent, with which names and versions. */
+/** `livery streams`: the clients of the running agent's sockets, with their names and versions. */
 import { oneLine } from '@livery/core/plugin'
 import type { SubscribedName } from '@livery/sds-server'
 import type { ListedCaller, ListedSocket, ListedStream, StreamList } from '../admin/stream-list.ts'
@@ -25,7 +25,7 @@ export async function showStreams(
   return EXIT.ok
 }
 
-/** With the name that was probably meant, where the agent does not know this one. */
+/** Suggests the name that was probably meant, if the agent does not know this one. */
 async function whyNone(name: string, sources: ConfigSources): Promise<string> {
   const { status, body } = await askAdmin(`/explain?name=${encodeURIComponent(name)}`, sources)
   const none = `no stream has ${JSON.stringify(oneLine(name))}.`
@@ -40,7 +40,7 @@ export function describeStreams(list: StreamList, columns = Number.POSITIVE_INFI
   const bySocket = Map.groupBy(list.streams, ({ socket }) => socket)
   const sockets = list.sockets.flatMap(socket => {
     const streams = bySocket.get(socket.path) ?? []
-    // Of two with one path, the first has the lines of both.
+    // The first of two sockets with one path shows the lines of both.
     bySocket.delete(socket.path)
     return [describeSocket(socket), ...streams.flatMap(stream => describeStream(stream, now, columns))]
   })
@@ -82,7 +82,7 @@ function withPod(subject: string, pod: string | undefined): string {
   return pod === undefined ? subject : `${subject} (${pod})`
 }
 
-/** `default` alone says nothing of whose it is. */
+/** `default` alone does not identify its owner. */
 function nameOf(subscribed: SubscribedName | undefined): string {
   const { name = '', secret } = subscribed ?? {}
   return secret === undefined || secret === name ? name : `${name} (${secret})`
@@ -90,7 +90,7 @@ function nameOf(subscribed: SubscribedName | undefined): string {
 
 interface NameState {
   readonly state: string
-  /** On a line of its own. */
+  /** Printed on a separate line. */
   readonly detail?: string | undefined
 }
 

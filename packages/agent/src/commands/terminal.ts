@@ -7,9 +7,9 @@ export interface Terminal {
   readonly workingDirectory: string
   /** Whether standard error is a terminal. */
   readonly terminal: boolean
-  /** The width of the terminal that standard output is; absent if it is another file. */
+  /** The width of the terminal at standard output; absent if that is another file. */
   readonly columns?: number | undefined
-  /** Empties the terminal that standard output is; absent if it is another file. */
+  /** Clears the terminal at standard output; absent if that is another file. */
   readonly clear?: () => void
   /** Results go to standard output. */
   out(text: string): void

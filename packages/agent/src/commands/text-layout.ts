@@ -49,7 +49,7 @@ export function distance(time: string, now: number): string {
   return ms >= 0 ? `in ${formatAge(ms)}` : `${formatAge(-ms)} ago`
 }
 
-/** JSON as a terminal can print it: in it an escape means the same as the character. */
+/** JSON as a terminal can print it: an escape in it means the same as the character. */
 export function printableJson(value: unknown): string {
   const escaped = (character: string): string => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
   return JSON.stringify(value, undefined, 2).replace(/[^\n\x20-\x7e]/g, escaped)

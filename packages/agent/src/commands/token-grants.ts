@@ -1,4 +1,4 @@
-/** The file of `livery ca --tokens`: who may call. It is read again when it has changed. */
+/** The file of `livery ca --tokens`: the allowed callers. It is read again when it changes. */
 
 import { type BigIntStats, statSync } from 'node:fs'
 import { checkGrants, type TokenGrant } from '@livery/ca-plugins/istio-ca-server'
@@ -15,7 +15,7 @@ import { dnsName, spiffeId } from '../schema/values.ts'
 
 const MAX_IMPERSONATED = 100_000
 
-/** SPIFFE IDs, each also several by one brace: `spiffe://cluster.local/ns/load/sa/sa-{0..9}`; bounded over the file. */
+/** SPIFFE IDs; one brace stands for several: `spiffe://cluster.local/ns/load/sa/sa-{0..9}`. The file's total is bounded. */
 function identities(): Schema<readonly SpiffeId[]> {
   let room = MAX_IMPERSONATED
   return text(
@@ -49,7 +49,7 @@ function grants() {
   )
 }
 
-/** A file of grants as it is now: a token that is taken out of it is worthless from the next call on. */
+/** The grants of a file as it is now: a token that is removed from it is refused from the next call on. */
 export class TokenGrantsFile {
   readonly #path: string
   readonly #warn: (message: string) => void
@@ -74,9 +74,9 @@ export class TokenGrantsFile {
     return new TokenGrantsFile(path, warn, version, await readTokenGrants(path))
   }
 
-  /** The same array while the file is the same. None, with one warning, while it cannot be used. */
+  /** The same array while the file is unchanged. Empty, with one warning, while the file cannot be used. */
   readonly current = async (): Promise<readonly TokenGrant[]> => {
-    // Before it is read: if it changes in between, the next call reads it again. Callers meanwhile wait for the same read.
+    // The version is taken before the read, so that a later change is noticed. Callers meanwhile wait for the same read.
     const version = versionOf(this.#path)
     if (version !== this.#version) {
       this.#version = version

@@ -1,4 +1,4 @@
-/** `livery trust`: the root rotations of the running agent, and the changes that an operator can make. */
+/** `livery trust`: shows the root rotations of the running agent, and changes them. */
 import type { RootStatus, RotationStatus } from '@livery/core'
 import { oneLine } from '@livery/core/plugin'
 import type { TrustStatus } from '../admin/routes.ts'
@@ -20,7 +20,7 @@ export async function showRotations(
   return EXIT.ok
 }
 
-/** One block per trust domain, two lines per root, and below them the clients that it waits for. */
+/** One block per trust domain, two lines per root, and below them the clients that the rotation waits for. */
 export function describeTrust({ now, trustDomains }: TrustStatus): string {
   if (trustDomains.length === 0) return 'No root is known yet: livery explain ROOTCA shows why.\n'
   return trustDomains.map(trustDomain => describeDomain(trustDomain, now)).join('')
@@ -31,7 +31,7 @@ function describeDomain({ trustDomain, phase, roots }: RotationStatus, now: numb
   return `${oneLine(trustDomain)}: ${phase}\n${lines.map(line => `  ${line}\n`).join('')}`
 }
 
-/** So many digits of a fingerprint name one root. */
+/** Enough digits of a fingerprint to identify a root. */
 const SHOWN_DIGITS = 16
 
 function describeRoot({ fingerprint, phase, leaves, ...root }: RootStatus, now: number): string[] {

@@ -4,7 +4,7 @@ import { readStoreKey } from '@livery/core'
 import { oneLine } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 
-/** Nothing of a file that is not there: a credential of systemd is in its service only. */
+/** Silent about a missing file: a systemd credential exists in its service only. */
 export async function unusableStoreKey({ store }: Pick<Config, 'store'>): Promise<string[]> {
   if (store?.keyFile === undefined || !existsSync(store.keyFile)) return []
   try {

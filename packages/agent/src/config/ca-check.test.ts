@@ -72,7 +72,7 @@ test('each CA of a list is checked by its own plugin, and refused at its own pla
   )
 })
 
-test('of a key that is left out, the line is that of the section', async t => {
+test('a missing key is reported at the line of its section', async t => {
   const [found] = await refusals(temporaryFolder(t), 'plugin: google-ca,\n tokenFile: t')
   assert.match(found ?? '', /^1 ca\.pool: /)
 })

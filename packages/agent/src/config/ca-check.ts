@@ -1,4 +1,4 @@
-/** Has the plugins check the section `ca`: only they know which of its values do not go together. */
+/** Has the plugins check the section `ca`: only they know which of its values conflict. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions, scrub } from '@livery/core/plugin'
 import { toWire } from '../plugin/wire-error.ts'
 import type { Problem } from '../schema/config-error.ts'
@@ -6,7 +6,7 @@ import type { Location } from '../schema/config-tree.ts'
 import { Fault, faultFrom } from '../schema/fault.ts'
 import type { CASection } from './ca-section.ts'
 
-/** The first thing that each plugin refuses, those of `members` too. `wishesNames`: whether an identity has `dnsNames`. */
+/** The first problem that each plugin finds, `members` included. `wishesNames`: whether an identity has `dnsNames`. */
 export async function checkCASection(section: CASection, at: Location, wishesNames: boolean): Promise<Problem[]> {
   const { plugin, options, credentials, members = [] } = section
   const config = options as ConfigOf<PluginOptions>
@@ -30,7 +30,7 @@ function keysBeside(section: CASection, wishesNames: boolean): ReadonlySet<Agent
   return siblings
 }
 
-/** The check of a module answers later, from its thread. */
+/** A module checks on its thread, and answers later. */
 async function problems(at: Location, who: string, check: () => unknown): Promise<Problem[]> {
   try {
     await check()

@@ -10,7 +10,7 @@ import { Fault } from '../schema/fault.ts'
 import { optionsSchema } from '../schema/plugin-schema.ts'
 import { kindOf, type Schema } from '../schema/schema-parts.ts'
 
-/** The settings of which the agent makes a CA client. */
+/** The settings from which the agent makes a CA client. */
 export interface CASection {
   readonly plugin: CAPlugin
   /** The settings that the plugin gets. */
@@ -24,28 +24,28 @@ export interface CASection {
   readonly credentials?: {
     readonly plugin: CredentialPlugin
     readonly options: Readonly<Record<string, unknown>>
-    /** Whether the section names them: else they are those of `tokenFile`. */
+    /** Whether the section names credentials: otherwise `tokenFile` gives them. */
     readonly isGiven: boolean
   }
   /** Present if the plugin needs them. */
   readonly members?: readonly CASection[]
 }
 
-/** The wanted key type, where the CA signs it; else one that it signs. */
+/** The wanted key type if the CA signs it; otherwise one that it signs. */
 export function signableKeyType({ plugin }: CASection, wanted: KeyType): KeyType {
   const { keyTypes } = plugin.capabilities
   return keyTypes.includes(wanted) ? wanted : (keyTypes[0] ?? wanted)
 }
 
-/** The plugins of the section, and by them its keys. */
+/** The plugins of the section, and its keys, which depend on them. */
 export interface SectionShape {
   readonly plugin: CAPlugin
   readonly credentials?: CredentialPlugin
-  /** All keys, those that the agent uses for its part too. */
+  /** All keys, including the agent's own. */
   readonly keys: PluginOptions
-  /** `keys` as they are looked through for secrets. */
+  /** `keys`, as the search for secrets needs them. */
   readonly secretKeys: PluginOptions
-  /** None if the plugin needs none. */
+  /** Empty if the plugin needs none. */
   readonly members: readonly SectionShape[]
 }
 
@@ -53,10 +53,10 @@ interface Refused {
   readonly problems: readonly Problem[]
 }
 
-/** Where a module is looked for whose name comes from `origin`. */
+/** Where to look for a module whose name comes from `origin`. */
 type PlaceOf = (origin: Origin) => PluginPlace
 
-/** Loads what the section at `at` names: `ca`, or one of its CAs. */
+/** Loads the plugins that the section at `at` names: `ca`, or one of its members. */
 export async function loadSectionShape(at: Location, placeOf: PlaceOf): Promise<SectionShape | Refused> {
   const { node } = at
   if (node === undefined) return refused(at, [MISSING])
@@ -86,7 +86,7 @@ export async function loadSectionShape(at: Location, placeOf: PlaceOf): Promise<
 
 const MISSING = new Fault(
   'is missing',
-  'Write { plugin: citadel } for a CA such as that of istiod, or { plugin: embedded } to try things out',
+  'Write { plugin: citadel, address: "istiod.istio-system.svc:15012", rootCert: root.pem, tokenFile: token } for istiod, or { plugin: embedded } for a trial',
 )
 
 const DEFAULT_SOURCE = 'token-file'
@@ -148,7 +148,7 @@ function shapeOf({ ca, plugin, credentials }: LoadedSection, members: readonly S
   }
 }
 
-/** Also where the source has no such key, or is not a mapping: the value was perhaps meant for a source that has one. */
+/** Accepted even where the source has no such key, or is not a mapping: the value was perhaps meant for a source that has one. */
 function withToken(credentials: PluginOption | undefined): PluginOption {
   const options = credentials?.type === 'object' ? credentials.options : {}
   const token = { type: 'string', secret: true, description: '' } as const
@@ -165,7 +165,7 @@ export function caSchema({ plugin, credentials, keys, members }: SectionShape): 
     const need = NEEDS.find(each => NEEDED_KEYS[each].includes(key))
     return need && new Fault('unknown key', `The plugin ${plugin.name} ${USES_NO[need]}. Remove it`)
   }
-  // As many as there are: the shapes were made of them.
+  // The schema has one entry per member, since the shapes were made from them.
   const others = {
     ...('user' in keys && USER_SCHEMA),
     ...(plugin.needs?.includes('tls') && TLS_FORMS),
@@ -205,7 +205,7 @@ const USES_NO = {
   members: 'is one CA',
 } as const
 
-/** The agent's keys of a section, after the schema has accepted them. */
+/** The agent's own keys of a section, after the schema has accepted them. */
 interface CommonValues extends Pick<CASection, 'rootCert' | 'clientCertificate' | 'tls' | 'tokenFile'> {
   readonly credentials?: Readonly<Record<string, unknown>>
   readonly cas?: readonly CASection[]

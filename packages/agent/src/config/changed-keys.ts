@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { childPath, isTreeObject, type Tree, type TreeObject } from '../schema/config-tree.ts'
 import { factsOf, type Shape, unwrapped } from '../schema/shape.ts'
 
-/** The paths of the keys that differ, as deep as both have mappings: `rotation.ratio`. Never a value. */
+/** The paths of the keys that differ, as deep as both sides are mappings: `rotation.ratio`. Never a value. */
 export function changedKeys(before: object, after: object, parent = ''): string[] {
   const [olds, news] = [new Map(Object.entries(before)), new Map(Object.entries(after))]
   return [...new Set([...olds.keys(), ...news.keys()])].flatMap(key => {
@@ -14,7 +14,7 @@ export function changedKeys(before: object, after: object, parent = ''): string[
   })
 }
 
-/** `tree` without the keys that change while the agent runs, as their entries say. */
+/** `tree` without the keys that their entries mark as live. */
 export function withoutLive(schema: Shape, tree: Tree): TreeObject {
   const { entries = {} } = unwrapped(schema, tree)
   const fixed: [string, Tree][] = []

@@ -1,4 +1,4 @@
-/** Checks across settings: those that do not go together, and a configuration that would serve nothing. */
+/** Checks across settings: values that conflict, and a configuration that would serve nothing. */
 import { isFileName } from '@livery/core/file-secrets'
 import { MAX_SOCKET_PATH_BYTES, trustDomainProblem } from '@livery/core/plugin'
 import type { Problem } from '../schema/config-error.ts'
@@ -58,7 +58,7 @@ function checkSocketPaths(
   for (const { socket, key } of all) {
     const bytes = Buffer.byteLength(socket)
     const tooLong = `${socket} is ${bytes} bytes long, and the kernel allows ${MAX_SOCKET_PATH_BYTES}`
-    // A default that does not fit costs the admin endpoint, and nobody an identity.
+    // A default that is too long costs the admin endpoint, but no identity.
     if (bytes > MAX_SOCKET_PATH_BYTES && key.origin.kind !== 'default') refuse(key, tooLong, 'Choose a shorter path')
     if (seen.has(socket)) refuse(key, `${socket} is the path of another socket too`, 'Give each its own')
     seen.add(socket)
@@ -131,7 +131,7 @@ function checkIdentify({ sockets, identities, kubernetes }: Settings, at: Locati
   })
 }
 
-/** Core holds the bundles of so many trust domains, its own among them. */
+/** Core's limit of trust domains, excluding the agent's own. */
 const MAX_FEDERATED = 99
 
 function checkFederated({ trustDomain, trust: { federated } }: Settings, at: Location): readonly Problem[] {
@@ -149,7 +149,7 @@ function checkFederated({ trustDomain, trust: { federated } }: Settings, at: Loc
   return [...problems, at.child('trust', 'federated').problem(new Fault(reason, 'Remove some'))]
 }
 
-/** A name that has a meaning by its form could mean something else on another agent. */
+/** A name whose form has a meaning could mean something else on another agent. */
 function checkFileNames({ files, names }: Settings, at: Location): readonly Problem[] {
   const wellKnown = Object.values(names)
   const remedy = 'Choose one of another form, such as sds://NAME'

@@ -1,8 +1,8 @@
-/** The variables of Istio's agent and of ztunnel that are set, and have no effect here: each with what to write instead. */
+/** Variables of Istio's agent and of ztunnel that have no effect here: each with its replacement. */
 import type { Environment } from './environment.ts'
 
 interface WithoutEffect {
-  /** Values that ask for what happens anyway. */
+  /** Values that ask for the agent's own behaviour. */
   readonly harmless: readonly string[]
   readonly remedy: string
 }
@@ -33,7 +33,7 @@ const WITHOUT_EFFECT: Readonly<Record<string, WithoutEffect>> = {
   },
 }
 
-/** Beside SDS this agent serves no xDS, and proxies none. Their values can be credentials. */
+/** This agent serves SDS only, and proxies no xDS. The values of these variables can be credentials. */
 const XDS_PREFIX = 'XDS_'
 
 /** One line per variable. `isSidecar`: there is no file, and the environment is the configuration. */
@@ -44,7 +44,7 @@ export function environmentWarnings(
   const set = Object.entries(WITHOUT_EFFECT).filter(([variable, { harmless }]) => {
     const value = environment[variable]
     if (!value || harmless.includes(value)) return false
-    // In a sidecar it decides where the certificates come from.
+    // This variable decides in a sidecar where the certificates come from.
     if (variable === 'FILE_MOUNTED_CERTS') return !isSidecar
     return variable !== 'WORKLOAD_IDENTITY_SOCKET_FILE' || !(isSidecar || profile === 'istio')
   })

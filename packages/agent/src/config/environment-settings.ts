@@ -1,4 +1,4 @@
-/** The environment variables that set keys: those that Istio's users know, and our own. */
+/** The environment variables that set keys: Istio's names, and our own. */
 import { ConfigError } from '../schema/config-error.ts'
 import type { Tree } from '../schema/config-tree.ts'
 import type { Environment, Setting } from './environment.ts'
@@ -8,7 +8,7 @@ interface Variable {
   /** The first that is set wins. */
   readonly names: readonly string[]
   readonly path: readonly string[]
-  /** `undefined`: it sets nothing. */
+  /** `undefined`: the variable sets nothing. */
   readonly convert?: (text: string) => Tree | undefined
 }
 
@@ -19,7 +19,7 @@ const VARIABLES: readonly Variable[] = [
   { names: ['SECRET_GRACE_PERIOD_RATIO_JITTER'], path: ['rotation', 'jitter'], convert: number },
   { names: ['MINIMUM_DRAIN_DURATION'], path: ['drain'] },
   { names: ['CA_PROVIDER'], path: ['ca', 'plugin'], convert: provider },
-  // Of Istio's mesh: where CA_ADDR is not set.
+  // Used by Istio's mesh where CA_ADDR is not set.
   { names: ['PROXY_CONFIG'], path: ['ca', 'address'], convert: discoveryAddress },
   { names: ['CA_ADDR', 'CA_ADDRESS'], path: ['ca', 'address'] },
   { names: ['PILOT_CERT_PROVIDER'], path: ['ca', 'rootCert'], convert: text => PROVIDER_ROOTS[text] },
@@ -40,10 +40,10 @@ const VARIABLES: readonly Variable[] = [
   { names: ['PROV_CERT'], path: ['ca', 'clientCertificate', 'keyFile'], convert: directory => `${directory}/key.pem` },
 ]
 
-/** Istio's provider that is files which GKE mounts. */
+/** Istio's name of a provider whose certificates GKE mounts as files. */
 const GKE_PROVIDER = 'GkeWorkloadCertificate'
 
-/** The roots of istiod's certificate, by the signer that Istio's variable names. */
+/** The roots of istiod's certificate, keyed by the signer that Istio's variable names. */
 const PROVIDER_ROOTS: Readonly<Record<string, string>> = {
   kubernetes: '/var/run/secrets/kubernetes.io/serviceaccount/ca.crt',
   custom: './etc/certs/root-cert.pem',
@@ -74,7 +74,7 @@ export function environmentSettings(environment: Environment): Setting[] {
 }
 
 /**
- * The meaning of Istio's injected sidecar: one identity, from istiod, on Istio's socket. `undefined` unless both
+ * The configuration of Istio's injected sidecar: one identity, from istiod, on Istio's socket. `undefined` unless both
  * `SERVICE_ACCOUNT` and `POD_NAMESPACE` are set.
  */
 export function sidecarSettings(environment: Environment, workingDirectory: string): Setting[] | undefined {
@@ -85,7 +85,7 @@ export function sidecarSettings(environment: Environment, workingDirectory: stri
   return [...keys.map(([path, value]) => ({ path, value, variable: 'SERVICE_ACCOUNT', text: account })), ...mounted]
 }
 
-/** A sidecar whose certificates others mount asks no CA. */
+/** A sidecar with mounted certificates asks no CA. */
 function mountedSettings({ FILE_MOUNTED_CERTS: isMounted, CA_PROVIDER: provider }: Environment): Setting[] {
   const isGke = provider === GKE_PROVIDER
   if (isMounted !== 'true' && !isGke) return []
@@ -101,7 +101,7 @@ function discoveryAddress(config: string): string | undefined {
   return /["']?\bdiscoveryAddress["']?\s*:\s*["']?([^\s"',}]+)/.exec(config)?.[1]
 }
 
-/** Istio counts what is left of a lifetime, `rotation.ratio` what has passed. */
+/** Istio counts the remaining part of a lifetime, `rotation.ratio` the elapsed part. */
 function remaining(text: string): Tree {
   const ratio = number(text)
   return typeof ratio === 'number' ? Number((1 - ratio).toPrecision(12)) : ratio
@@ -129,7 +129,7 @@ function keyTypeSetting(environment: Environment): Setting | undefined {
   return size ? { path, value: `rsa-${size}`, variable: 'WORKLOAD_RSA_KEY_SIZE', text: size } : undefined
 }
 
-/** ztunnel takes a token itself here; a value that is one must not reach an error message or a dump. */
+/** ztunnel takes a literal token here; a token must not reach an error message or a dump. */
 function refuseLiteralToken(variable: string, text: string): void {
   if (variable !== 'AUTH_TOKEN' || !/^[\w-]+\.[\w-]+\.[\w-]+$/.test(text)) return
   const origin = { kind: 'environment', variable, text: '…' } as const

@@ -33,7 +33,7 @@ function originOf({ root }: { readonly root: ConfigNode }, path: string): Origin
   return new Location(root, path.split('.')).origin
 }
 
-/** The section by the keys that were written: those of the plugin beside those of the agent. */
+/** The section as it was written: the plugin's keys and the agent's. */
 function caOf({ ca: { plugin, options, credentials: _, ...common } }: Config): object {
   return { plugin: plugin.name, ...options, ...common }
 }
@@ -46,7 +46,7 @@ test('NODE_NAME names the node of a section kubernetes, and makes none', async (
   assert.equal((await load({ NODE_NAME: 'node-7' })).config.kubernetes, undefined)
 })
 
-/** Each variable that Istio's users know, a value, and what it makes of which key. */
+/** Each variable of Istio, a value, and the key that it sets. */
 const VARIABLES: readonly [name: string, value: string, path: string, expected: unknown][] = [
   ['SECRET_TTL', '1h0m0s', 'ttl', 3_600_000],
   ['SECRET_GRACE_PERIOD_RATIO', '0.3', 'rotation.ratio', 0.7],
@@ -93,7 +93,7 @@ for (const [name, value, path, expected] of VARIABLES) {
   })
 }
 
-test('LOG sets the levels of all scopes and of some, in place of those of the file', async () => {
+test('LOG sets the levels of all scopes and of some, in place of the file', async () => {
   const loaded = await load({ LOG: 'warn,ca:trace' }, `${CITADEL}log: { level: debug }\n`)
   assert.deepEqual(loaded.config.log.level, { ...everyScope('warn'), ca: 'trace' })
   assert.equal(originOf(loaded, 'log.level').kind, 'environment')
@@ -122,7 +122,7 @@ test('flag comes before environment, environment before file, file before defaul
   assert.equal(originOf(bare, 'admin.address').kind, 'default')
 })
 
-test('paths of the file start at the file, those of the environment at the working directory', async () => {
+test('paths of the file start at the file, paths of the environment at the working directory', async () => {
   const { config } = await load({ AUTH_TOKEN: 'token' })
   assert.equal(config.ca.rootCert, join(directory, 'conf', 'root.pem'))
   assert.equal(config.ca.tokenFile, join(directory, 'token'))
@@ -347,7 +347,7 @@ test('without a file and without both variables there is nothing to run, and the
   )
 })
 
-test('the file is that of --config, of LIVERY_CONFIG, or livery.yaml in the working directory', async () => {
+test('--config, LIVERY_CONFIG or livery.yaml in the working directory names the file', async () => {
   const sources = { workingDirectory: join(directory, 'conf'), terminal: false }
   assert.equal(
     configFile({ ...sources, file: 'a.yaml', environment: { LIVERY_CONFIG: '/b.yaml' } }),

@@ -1,4 +1,4 @@
-/** The environment of the process: what one of its variables sets, and the switches that are nowhere else. */
+/** The environment of the process: its settings, and the switches that exist nowhere else. */
 import { hideUserinfo, type PrivateKeyFormat } from '@livery/core/plugin'
 import { ConfigError } from '../schema/config-error.ts'
 import type { Tree } from '../schema/config-tree.ts'

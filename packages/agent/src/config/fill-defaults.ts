@@ -1,4 +1,4 @@
-/** Completes what was written: the settings by their schema, the section `ca` by its plugins. */
+/** Completes the written configuration: the settings by their schema, the section `ca` by its plugins. */
 import { basename, dirname, join } from 'node:path'
 import { complete, type Place } from '../schema/complete.ts'
 import { type ConfigNode, changeAt, isList, isMap, withKey } from '../schema/config-tree.ts'
@@ -14,7 +14,7 @@ const SOCKETS = [
   ['identities', '*', 'socket'],
 ]
 
-/** All keys but those of the section `ca`. */
+/** All keys except the section `ca`. */
 export function completeSettings(written: ConfigNode, place: Place): ConfigNode {
   const completed = complete(settingsSchema, written, place)
   const folder = socketFolder(completed)
@@ -25,7 +25,7 @@ export function completeSettings(written: ConfigNode, place: Place): ConfigNode 
   )
 }
 
-/** The folder of the first socket: nobody but root and the agent's user can put another in it. */
+/** The folder of the first socket: only root and the agent's user can put another socket in it. */
 function socketFolder(root: ConfigNode): string | undefined {
   const paths: unknown[] = []
   for (const place of SOCKETS)

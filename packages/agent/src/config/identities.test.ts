@@ -5,7 +5,7 @@ import { Location, nodeOf } from '../schema/config-tree.ts'
 import { Fault, faultText } from '../schema/fault.ts'
 import { expandIdentities, expandRange } from './identities.ts'
 
-test('ranges are bounded in all, those of refused entries too', () => {
+test('ranges are bounded in all, refused entries included', () => {
   const range = { range: 'spiffe://other.example/{0..99999}', tokenFile: undefined }
   const at = new Location(nodeOf({}, UNWRITTEN), ['identities'])
   const { identities, problems } = expandIdentities(Array(1_000).fill(range), 'cluster.local', at)

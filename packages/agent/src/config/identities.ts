@@ -1,4 +1,4 @@
-/** From the entries of `identities` to the list of identities, and the checks that no single value can fail. */
+/** Expands the entries of `identities` to a list, with the checks that no single value can fail. */
 
 import type { CertificateWish } from '@livery/core'
 import { isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
@@ -13,18 +13,18 @@ import { wishOf } from './wish-schema.ts'
 /** One identity that the agent holds. */
 export interface ConfiguredIdentity {
   readonly id: SpiffeId
-  /** Its own socket, where `default` means it. The path is absolute. */
+  /** Its own socket, on which `default` means this identity. The path is absolute. */
   readonly socket: OwnSocket | undefined
-  /** Absolute path of its own token file. */
+  /** Absolute path of the identity's own token file. */
   readonly tokenFile: string | undefined
-  /** What its certificate is to carry; `undefined`: its SPIFFE ID, and for the rest what the agent's settings say. */
+  /** The requested content of its certificate; `undefined`: its SPIFFE ID, and the agent's settings for the rest. */
   readonly wish: CertificateWish | undefined
-  /** Where its certificate is written. */
+  /** Where to write its certificate. */
   readonly output: OutputSetting | undefined
 }
 
 const MAX_IDENTITIES = 100_000
-/** Stands for the last segment of the SPIFFE ID in the path of an own socket, and in that of an output directory. */
+/** Replaced by the last segment of the SPIFFE ID in paths of own sockets and output directories. */
 export const NAME = '{name}'
 
 /** The path of a socket, and the key that names it. */
@@ -40,7 +40,7 @@ export interface ExpandedIdentities {
   readonly problems: readonly Problem[]
 }
 
-/** Writes the entries of the list at `at` out, in order, and reports what is wrong with them. */
+/** Expands the entries of the list at `at`, in order, and reports their problems. */
 export function expandIdentities(
   settings: readonly IdentitySetting[],
   trustDomain: string,

@@ -32,7 +32,7 @@ const ofIdentity = {
   socket: v.optional(
     key("the identity's own socket, on which `default` means it; a path has the defaults of the other keys", ownSocket),
   ),
-  tokenFile: v.optional(key('its token for the CA, in place of that of `ca`', path)),
+  tokenFile: v.optional(key('its token for the CA, in place of the token of `ca`', path)),
   ...wishKeys({
     form: dnsName,
     meaning:

@@ -1,34 +1,34 @@
-/** What a pod has by templates: its SPIFFE ID by `spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}`, its DNS names by such as `{pod}.web.svc`. */
+/** Templates for pods: the SPIFFE ID, such as `spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}`, and DNS names, such as `{pod}.web.svc`. */
 import { dnsNameProblem, isDnsLabel, isSpiffeId, type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 
-/** A part of the template: text as it is, or the value of a variable. */
+/** A part of the template: literal text, or the value of a variable. */
 type Part = { readonly text: string } | { readonly variable: string; readonly read: Read }
 type Read = (pod: PodFacts) => string | undefined
 
 /** The part of a pod that a template can name. */
 export interface PodFacts {
   /**
-   * The UID by which the node knows it: in the names of its cgroups and in its own downward API. For the mirror of a static
-   * pod that is the hash which kubelet gave the static pod, not the UID of the API server's object.
+   * The UID that the node uses: in the names of its cgroups and in the pod's downward API. For the mirror of a static pod that is
+   * kubelet's hash of the static pod, not the UID of the API server's object.
    */
   readonly uid: string
   readonly namespace: string
   readonly name: string
-  /** Empty for the mirror of a static pod: the API server lets it have none. */
+  /** Empty for the mirror of a static pod, which the API server allows none. */
   readonly serviceAccount: string
   readonly labels: ReadonlyMap<string, string>
   readonly annotations: ReadonlyMap<string, string>
 }
 
 export interface Template {
-  /** As it is written. */
+  /** The template as written. */
   readonly text: string
   readonly parts: readonly Part[]
-  /** The keys of the annotations that it names. */
+  /** The keys of the annotations in the template. */
   readonly annotations: readonly string[]
 }
 
-/** A value that is one segment of a path, or a part of one: with a slash a pod could write more of its identity than it is meant to. */
+/** A value that stays within one segment of a path: with a slash a pod could write more of its identity than it is meant to. */
 const PART_OF_SEGMENT = /^[A-Za-z0-9._-]+$/
 
 const VARIABLES: Readonly<Record<string, Read>> = {
@@ -42,7 +42,7 @@ interface Refused {
   readonly problem: string
 }
 
-/** Why `text` cannot be used in `trustDomain`, or the template. */
+/** The template, or why `text` cannot be used in `trustDomain`. */
 export function parseIdentityTemplate(text: string, trustDomain: string): Template | Refused {
   const template = parseTemplate(text, trustDomain)
   if ('problem' in template) return template
@@ -57,13 +57,13 @@ export function parseIdentityTemplate(text: string, trustDomain: string): Templa
 export function parseDnsTemplate(text: string, trustDomain: string): Template | Refused {
   const template = parseTemplate(text, trustDomain)
   if ('problem' in template) return template
-  // With two values in one label, pods could write each other's names: a-b and c, a and b-c.
+  // Pods could write each other's names with two values in one label: a-b and c, a and b-c.
   const labels = exampleOf(template, VALUE).split('.')
   if (labels.some(label => label.split(VALUE).length > 2)) return { problem: 'has two variables in one label' }
   return dnsNameProblem(exampleOf(template, 'x')) === undefined ? template : { problem: 'does not make DNS names' }
 }
 
-/** No text of a template has it. */
+/** A placeholder that no template can contain. */
 const VALUE = '{}'
 
 function exampleOf({ parts }: Template, value: string): string {
@@ -107,7 +107,7 @@ interface Unfilled {
   readonly reason: string
 }
 
-/** The identity, or the reason why this pod has none. */
+/** The identity, or why this pod has none. */
 export function fillIdentityTemplate(template: Template, pod: PodFacts, trustDomain: string): SpiffeId | Unfilled {
   const id = fillTemplate(template, pod, value =>
     PART_OF_SEGMENT.test(value) ? undefined : 'has characters other than letters, digits, ".", "_" and "-"',
@@ -116,7 +116,7 @@ export function fillIdentityTemplate(template: Template, pod: PodFacts, trustDom
   return isSpiffeId(id) && trustDomainOf(id) === trustDomain ? id : { reason: 'the template makes no SPIFFE ID of it' }
 }
 
-/** The DNS name, or the reason why this pod goes without it. */
+/** The DNS name, or why this pod goes without it. */
 export function fillDnsTemplate(template: Template, pod: PodFacts): string | Unfilled {
   const name = fillTemplate(template, pod, value => (isDnsLabel(value) ? undefined : 'is not a DNS label'))
   if (typeof name === 'object') return name
@@ -124,7 +124,7 @@ export function fillDnsTemplate(template: Template, pod: PodFacts): string | Unf
   return problem === undefined ? name : { reason: `the name that the template makes of it ${problem}` }
 }
 
-/** `problemOf`: why a value cannot stand in it. */
+/** `problemOf`: why a value is not allowed in the template. */
 function fillTemplate(
   { parts }: Template,
   pod: PodFacts,

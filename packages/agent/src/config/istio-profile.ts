@@ -1,4 +1,4 @@
-/** `profile: istio`: what an istio-proxy as it is needs of an agent, and what Istio's agent takes where nothing is set. */
+/** `profile: istio`: the needs of an unchanged istio-proxy, and the defaults of Istio's agent. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { Tree } from '../schema/config-tree.ts'
@@ -7,12 +7,12 @@ import type { Environment } from './environment.ts'
 /** One key, in the form in which the file would write it. */
 type ProfileKey = readonly [path: readonly string[], value: Tree]
 
-/** Istio's template mounts an emptyDir there: of root, mode 0777. Only the containers of the pod see it. */
+/** Istio's template mounts an emptyDir there, owned by root, mode 0777. Only the containers of the pod see it. */
 const SOCKET_FOLDER = './var/run/secrets/workload-spiffe-uds'
-/** Mounted where the mesh has a list of revoked certificates; Istio's agent sends it with `ROOTCA`. */
+/** Mounted in a mesh with a list of revoked certificates; Istio's agent sends it with `ROOTCA`. */
 const CRL = './var/run/secrets/istio/crl/ca-crl.pem'
 
-/** istiod as the CA, by what Istio's template mounts. */
+/** istiod as the CA, with the files that Istio's template mounts. */
 export const ISTIOD: readonly ProfileKey[] = [
   [['ca', 'plugin'], 'citadel'],
   [['ca', 'address'], 'istiod.istio-system.svc:15012'],
@@ -31,7 +31,7 @@ export function istioKeys(environment: Environment, workingDirectory: string): r
   ]
 }
 
-/** Of the pod that the agent is in, where Istio's template says which one. */
+/** The identity of the agent's own pod, where Istio's template names it. */
 function ownIdentity(environment: Environment): Tree | undefined {
   const { SERVICE_ACCOUNT: account, POD_NAMESPACE: namespace, WORKLOAD_IDENTITY_SOCKET_FILE: name } = environment
   if (!account || !namespace) return undefined

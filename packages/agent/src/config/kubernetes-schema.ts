@@ -33,14 +33,14 @@ const cgroupRoot = text(
 export const kubernetes = object({
   nodeName: key('the name of this node: only its pods are served', kubernetesName),
   identity: key(
-    "the identity of a pod, of `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{pod}`, `{uid}`, `{label:KEY}` and `{annotation:KEY}`. A user who may write a pod's labels or annotations chooses what they become",
+    "the identity of a pod, built from `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{pod}`, `{uid}`, `{label:KEY}` and `{annotation:KEY}`. A user who may write a pod's labels or annotations chooses their values",
     nonEmpty,
     { default: 'spiffe://{trustDomain}/ns/{namespace}/sa/{serviceAccount}' },
   ),
   ...wishKeys({
     form: nonEmpty,
     meaning:
-      "the DNS names of a pod's certificate, each of the same variables, one a label: `{serviceAccount}.{namespace}.svc.cluster.local`. A pod whose value is missing or no DNS label goes without that name; pods that share an identity share its names",
+      "the DNS names of a pod's certificate, built from the same variables, at most one per label: `{serviceAccount}.{namespace}.svc.cluster.local`. If a value is missing or is not a DNS label, the pod goes without that name; pods that share an identity share its names",
   }),
   selector: key('which pods get an identity, as for `kubectl -l`; `""` is every pod', labelSelector, {
     default: 'livery.dev/inject=true',

@@ -2,14 +2,14 @@
 
 type Labels = ReadonlyMap<string, string>
 
-/** One requirement. `key!=value` and `notin` match a pod without the label, too. */
+/** One requirement. `key!=value` and `notin` also match a pod without the label. */
 interface Requirement {
   readonly key: string
   readonly operator: 'in' | 'notin' | 'exists' | 'absent'
   readonly values: ReadonlySet<string>
 }
 
-/** All of them must match; without one every pod does. */
+/** All requirements must match; an empty list matches every pod. */
 export type LabelSelector = readonly Requirement[]
 
 const KEY = String.raw`((?:[a-z0-9.-]{1,253}/)?[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)`
@@ -21,7 +21,7 @@ const VALUE = /^(?:[A-Za-z0-9](?:[\w.-]{0,61}[A-Za-z0-9])?)?$/
 /** `undefined` if `text` is not a selector. */
 export function parseLabelSelector(text: string): LabelSelector | undefined {
   if (text.trim() === '') return []
-  // A comma in parentheses parts values.
+  // A comma in parentheses separates values.
   const requirements = text.split(/,(?![^()]*\))/).map(part => parseRequirement(part.trim()))
   return requirements.every(requirement => requirement !== undefined) ? requirements : undefined
 }

@@ -1,4 +1,4 @@
-/** Lays flag over environment over file: what somebody has written, each value with its origin. */
+/** Merges flag, environment and file, in that precedence; each value keeps its origin. */
 import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { ConfigError, formatOrigin, type Origin, UNWRITTEN } from '../schema/config-error.ts'
@@ -17,7 +17,7 @@ import type { Environment, Setting } from './environment.ts'
 import { environmentSettings, sidecarSettings } from './environment-settings.ts'
 import { ISTIOD, istioKeys } from './istio-profile.ts'
 
-/** Where a configuration is looked for. */
+/** Where to look for a configuration. */
 export interface ConfigSources {
   /** `--config`. */
   readonly file?: string | undefined
@@ -25,14 +25,14 @@ export interface ConfigSources {
   readonly admin?: string | undefined
   /** `--takeover`. */
   readonly takeover?: boolean | undefined
-  /** The argument of `ca test`, which goes before `ca.plugin`. With it there need not be a file. */
+  /** The argument of `ca test`, which overrides `ca.plugin`; no file is needed then. */
   readonly plugin?: string | undefined
   readonly environment: Environment
-  /** Where relative paths of flags and variables start, and where `livery.yaml` is looked for. */
+  /** The base of relative paths in flags and variables, and the folder of `livery.yaml`. */
   readonly workingDirectory: string
   /** Whether logs go to a terminal. */
   readonly terminal: boolean
-  /** Gives up what a plugin from a module is asked. */
+  /** Aborts what a plugin from a module is asked. */
   readonly signal?: AbortSignal
 }
 
@@ -53,7 +53,7 @@ export function configFile({ file, environment, workingDirectory }: ConfigSource
   return existsSync(usual) ? usual : undefined
 }
 
-/** Reads all layers; rejects with a {@link ConfigError} if there is nothing to read, or the file cannot be. */
+/** Reads all layers; rejects with a {@link ConfigError} if there is nothing to read, or the file cannot be read. */
 export async function readLayers(sources: ConfigSources): Promise<Layers> {
   const file = configFile(sources)
   const { root: written, digest } = await readFile(file, sources.signal)
@@ -93,7 +93,7 @@ function sidecar({ environment, workingDirectory, plugin }: ConfigSources): Sett
   throw new ConfigError([{ origin: UNWRITTEN, path: '', reason, remedy: 'Name a file with --config' }])
 }
 
-/** The keys of the profile are below those that the file writes. Another plugin than istiod's has none of its keys. */
+/** The profile ranks below the file's keys. It applies to istiod's plugin only. */
 function withProfile(written: MapNode, { environment, workingDirectory }: ConfigSources): MapNode {
   const valueAt = (...path: Path) => new Location(written, path).node?.value
   if (valueAt('profile') !== 'istio') return written
@@ -105,7 +105,7 @@ function withProfile(written: MapNode, { environment, workingDirectory }: Config
   const keys = [
     ...istioKeys(environment, workingDirectory).filter(([[key]]) => key !== 'identities' || !isOfNode),
     ...(plugin === 'citadel' ? ISTIOD : []),
-    // The agent of a node asks for the identities of all its pods, unless it has the token of each.
+    // A node's agent asks for the identities of all its pods, unless it has each pod's token.
     ...(plugin === 'citadel' && isOfNode && !hasTokensOfPods ? [[['ca', 'impersonate'], true] as const] : []),
   ]
   const origin = { kind: 'profile', profile: 'istio' } as const
@@ -122,8 +122,8 @@ function withPluginFlag(root: MapNode, { plugin }: ConfigSources): MapNode {
 }
 
 /**
- * Variables of the CA are for `citadel`, and do not replace a plugin that a flag names. The name of the node is for a
- * section `kubernetes` that is written, and makes none.
+ * Variables of the CA are for `citadel`, and do not replace a plugin that a flag names. The node name sets a key of an
+ * existing section `kubernetes`, and adds no section.
  */
 function withEnvironment(tree: MapNode, { environment, plugin }: ConfigSources): Pick<Layers, 'root' | 'warnings'> {
   const isKubernetes = new Location(tree, ['kubernetes']).node !== undefined
@@ -152,7 +152,7 @@ function withEnvironment(tree: MapNode, { environment, plugin }: ConfigSources):
   }
 }
 
-/** A CA address in the environment makes `citadel` the plugin where none is written. */
+/** A CA address in the environment selects `citadel` if no plugin is written. */
 function withPlugin(root: MapNode, settings: Setting[]): Setting[] {
   const address = settings.find(setting => isAt(setting, 'ca', 'address'))
   const named =

@@ -10,7 +10,7 @@ import { type Config, loadConfig } from './load.ts'
 const { perCaller: everyLimit, ...limits } = DEFAULT_LIMITS
 const { identities: _, ...perCaller } = everyLimit
 
-/** The section by the keys that were written: those of the plugin beside those of the agent. */
+/** The section as it was written: the plugin's keys and the agent's. */
 function caOf({ ca: { plugin, options, credentials, ...common } }: Config): object {
   const source = credentials && { plugin: credentials.plugin.name, options: credentials.options }
   return { plugin: plugin.name, ...options, ...common, ...(source && { credentials: source }) }

@@ -33,11 +33,11 @@ export interface LoadedConfig {
   readonly digest: string | undefined
   /** The effective configuration in the file's own form, paths absolute, secrets marked. */
   readonly root: ConfigNode
-  /** For the operator, one line per warning. */
+  /** Warnings for the operator, one line each. */
   readonly warnings: readonly string[]
 }
 
-/** Loads the configuration, and the plugin that it names; rejects with a {@link ConfigError} with every problem that it finds. */
+/** Loads the configuration and the plugin that it names; rejects with a {@link ConfigError} that lists every problem. */
 export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> {
   const read = await readSettings(sources)
   const { settings } = read
@@ -66,7 +66,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
   }
 }
 
-/** As much of a configuration as it takes to ask the CA: it need not name sockets or identities. */
+/** The part of a configuration that a call to the CA needs: it need not name sockets or identities. */
 export interface LoadedCA {
   readonly config: Pick<Config, 'ca' | 'trustDomain' | 'keyType' | 'identities' | 'sharedFolders'>
   readonly root: ConfigNode
@@ -84,7 +84,7 @@ export async function loadCA(sources: ConfigSources): Promise<LoadedCA> {
   return { config: { ca, trustDomain, keyType, identities, sharedFolders }, root, warnings: layers.warnings }
 }
 
-/** The section `admin`, without a look at what the plugin makes of `ca`; rejects with a {@link ConfigError}. */
+/** The section `admin`, without checking `ca` by its plugin; rejects with a {@link ConfigError}. */
 export async function loadAdmin(sources: ConfigSources): Promise<Settings['admin']> {
   const { settings, problems } = await readSettings(sources)
   if (!settings) throw new ConfigError(problems)
@@ -109,7 +109,7 @@ async function readSettings(sources: ConfigSources): Promise<ReadSettings> {
 }
 
 interface ReadCA {
-  /** With the section as its plugins complete it. */
+  /** The tree, with the section `ca` as its plugins complete it. */
   readonly root: ConfigNode
   /** `undefined` if there are problems. */
   readonly ca: CASection | undefined
@@ -130,7 +130,7 @@ async function readCA(tree: ConfigNode, settings: Settings | undefined, sources:
   return { root, ca: checked.output, problems: await checkCASection(checked.output, at, wishesNames) }
 }
 
-/** Modules are looked for from the file that names them; those of flags and variables from the working directory. */
+/** A module is looked up from the file that names it, or for flags and variables from the working directory. */
 function placeOf(origin: Origin, { workingDirectory, signal }: ConfigSources): PluginPlace {
   return { file: origin.kind === 'file' ? origin.file : join(workingDirectory, 'livery.yaml'), signal }
 }
@@ -141,7 +141,7 @@ function exposures({ admin }: Settings): string[] {
   if ('path' in admin.address || LOOPBACK.has(admin.address.host)) return []
   const address = formatHostPort(admin.address)
   return [
-    `admin.address ${address} is reachable from other machines and asks nobody who they are. Use 127.0.0.1, and health for probes.`,
+    `admin.address ${address} is reachable from other machines and authenticates nobody. Use 127.0.0.1, and health for probes.`,
   ]
 }
 
@@ -149,7 +149,7 @@ function exposures({ admin }: Settings): string[] {
 const MAX_LABEL = 63
 const MAX_NAME = 253
 
-/** SPIFFE allows what the X.509 library of Go does not read as the host of a URI. */
+/** SPIFFE allows names that Go's X.509 library cannot parse as the host of a URI. */
 function unreadableNames({ trustDomain }: Settings): string[] {
   const labels = trustDomain.split('.')
   const remedy = 'Use a trust domain that is a DNS name.'

@@ -1,8 +1,8 @@
-/** Whether the pods of a node would all ask a CA as one caller, whose identity it then puts into every certificate. */
+/** Warns if a node's pods all ask the CA as one caller, and the CA puts the caller's identity into every certificate. */
 import type { CASection } from './ca-section.ts'
 import type { Settings } from './schema.ts'
 
-/** One line for each CA that names a certificate by its caller, and gets the same caller for every pod. */
+/** One line for each CA that names certificates by their caller, and sees one caller for all pods. */
 export function oneCallerWarnings({ kubernetes }: Pick<Settings, 'kubernetes'>, ca: CASection): string[] {
   return kubernetes ? warningsOf(ca, 'ca') : []
 }
@@ -17,7 +17,7 @@ function warningsOf(section: CASection, key: string): string[] {
   ]
 }
 
-/** Sources that give one token for all workloads; what the source of a module gives is not known. */
+/** Sources that give one token for all workloads; a module's source is unknown. */
 const SHARED: ReadonlySet<string> = new Set(['token-file', 'static', 'gce-metadata', 'sts'])
 
 function hasOneToken({ credentials }: CASection): boolean {

@@ -7,7 +7,7 @@ import { account, flag, nonEmpty, oneOf, path, socketMode } from '../schema/valu
 
 const reloadBySignal = object({
   signal: key('the signal', oneOf(['SIGHUP', 'SIGUSR1', 'SIGUSR2', 'SIGWINCH', 'SIGTERM'])),
-  pidFile: key('the file with the number of the process that gets it', path),
+  pidFile: key('the file with the PID of the process that gets it', path),
 })
 const reloadByCommand = object({
   command: key(
@@ -25,7 +25,7 @@ const reloadByCommand = object({
   ),
 })
 
-/** How a program is asked to read its files again. */
+/** How to ask a program to read its files again. */
 export type ReloadSetting = v.InferOutput<typeof reloadBySignal> | v.InferOutput<typeof reloadByCommand>
 
 const reload = oneForm<ReloadSetting>([reloadBySignal, reloadByCommand], input =>
@@ -37,12 +37,12 @@ export const output = object({
     'where `key.pem`, `cert-chain.pem` and `root-cert.pem` are written. `{name}` is the last segment of the SPIFFE ID',
     path,
   ),
-  mode: key('of `key.pem` and `bundle.pem`; the other files have 0644', socketMode, { default: '0600' }),
-  owner: v.optional(key('of the files and the directory; takes root', account('/etc/passwd'))),
-  group: v.optional(key('of the files and the directory', account('/etc/group'))),
+  mode: key('the mode of `key.pem` and `bundle.pem`; the other files have 0644', socketMode, { default: '0600' }),
+  owner: v.optional(key('the owner of the files and the directory; needs root', account('/etc/passwd'))),
+  group: v.optional(key('the group of the files and the directory', account('/etc/group'))),
   bundle: key('also `bundle.pem`, with key, chain and roots in one file', flag, { default: false }),
-  reload: v.optional(key('how a program is asked to read the files again, after each set', reload)),
+  reload: v.optional(key('how to ask a program to read the files again, after each set', reload)),
 })
 
-/** Where the certificate of an identity is written. The paths are absolute. */
+/** Where to write the certificate of an identity. The paths are absolute. */
 export type OutputSetting = v.InferOutput<typeof output>

@@ -1,4 +1,4 @@
-/** Gives each identity its output directory: its own, or that of the agent, and no two the same. */
+/** Gives each identity its output directory, its own or the agent's; no two share one. */
 
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
@@ -6,7 +6,7 @@ import { Fault } from '../schema/fault.ts'
 import { type ConfiguredIdentity, NAME, withName } from './identities.ts'
 import type { OutputSetting } from './output-schema.ts'
 
-/** `output`: the key of the agent; `at` is the root. */
+/** `output`: the agent's key; `at` is the root. */
 export function assignOutputs(
   identities: readonly ConfiguredIdentity[],
   output: OutputSetting | undefined,

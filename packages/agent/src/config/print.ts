@@ -1,11 +1,11 @@
-/** The effective configuration as YAML, each value with where it came from. */
+/** The effective configuration as YAML, each value with its origin. */
 import { hideUserinfo } from '@livery/core/plugin'
 import { Document, isScalar, isSeq, isMap as isYamlMap } from 'yaml'
 import { formatOrigin } from '../schema/config-error.ts'
 import { type ConfigNode, formatPath, isList, isMap, type Path, type Tree } from '../schema/config-tree.ts'
 import type { LoadedConfig } from './load.ts'
 
-/** YAML that the agent would read back, but for secrets, which are masked. */
+/** YAML that the agent would read back, with secrets masked. */
 export function printConfig({ root, config }: LoadedConfig): string {
   const document = new Document(masked(root))
   comment(document.contents, root)
@@ -13,7 +13,7 @@ export function printConfig({ root, config }: LoadedConfig): string {
   return document.toString({ lineWidth: 0, flowCollectionPadding: true }) + switches
 }
 
-/** The same for programs. */
+/** The same configuration as JSON. */
 export function configJson({ root, config, file }: LoadedConfig): object {
   const { keyFormat, keyGenerator } = config
   return {
@@ -32,7 +32,7 @@ function origins(node: ConfigNode, path: Path): [path: string, origin: string][]
   return [[formatPath(path), formatOrigin(node.origin)]]
 }
 
-/** `printed` is what the library made of `node`. */
+/** `printed`: the library's node for `node`. */
 function comment(printed: unknown, node: ConfigNode | undefined): void {
   if (isYamlMap(printed) && isMap(node)) {
     for (const { key, value } of printed.items) comment(value, node.value.get(String(key)))

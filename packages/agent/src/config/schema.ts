@@ -36,13 +36,13 @@ const WELL_KNOWN_FOLDERS = ['/etc/certs', '/var/run/secrets/workload-spiffe-cred
 
 const rotation = section('when certificates are renewed, and how roots change', {
   ratio: key(
-    'a certificate is renewed after this part of the lifetime that is left when it arrives',
+    'a certificate is renewed after this part of its remaining lifetime on arrival',
     numberBetween(0.01, 0.99, 'It is the part of the lifetime after which to renew: 0.5 is half'),
     { default: MANAGER.rotation.ratio },
   ),
   survive: v.optional(
     key(
-      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while so much is left, and after half of their life at the latest; `livery certs` shows how long each would last',
+      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while this much time is left, and after half of their life at the latest; `livery certs` shows how long each would last',
       duration({ min: '1s', max: '3650d' }),
     ),
   ),
@@ -53,16 +53,16 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
   settle: v.optional(
     key(
-      'how long a new root is only trusted before certificates under it are served; without it, until every node knows it',
+      'the wait between trusting a new root and serving certificates under it; default: until every node can have learned it',
       duration({ min: '0s', max: '24h' }),
     ),
   ),
-  ackWait: key('how long a client that does not answer is waited for', duration({ min: '0s', max: '24h' }), {
+  ackWait: key('how long to wait for a client that does not answer', duration({ min: '0s', max: '24h' }), {
     default: formatDuration(MANAGER.rotation.ackWaitMs),
   }),
   overlap: v.optional(
     key(
-      'how long a root stays that the CA names no longer; without it 1 h, or half an hour more than `settle`',
+      'how long a root stays after the CA stops listing it; default: 1 h, or `settle` plus half an hour',
       duration({ min: '0s', max: '365d' }),
     ),
   ),
@@ -73,16 +73,20 @@ const files = section(
   {
     allow: v.optional(
       key(
-        'the folders in which files can be; without it, `wellKnown` and those that the rules of sockets name',
+        'the folders whose files can be named; without it, `wellKnown` and the folders in the rules of sockets',
         list(path),
         { live: true },
       ),
     ),
-    wellKnown: key('folders with the pair of an identity, which is then served in place of one of the CA', list(path), {
-      default: WELL_KNOWN_FOLDERS,
-    }),
+    wellKnown: key(
+      'folders with a certificate and key of an identity, which then replace those from the CA',
+      list(path),
+      {
+        default: WELL_KNOWN_FOLDERS,
+      },
+    ),
     names: key(
-      'other names of secrets in files or in Kubernetes, or of tokens, such as `sds://gateway`',
+      'aliases for secrets in files or in Kubernetes, or for tokens, such as `sds://gateway`',
       record(
         fileSecretName,
         input => new Fault(`is ${kindOf(input)}, not a mapping`, 'Write { "sds://NAME": "file-cert:CHAIN~KEY" }'),
@@ -102,7 +106,7 @@ const sds = section('connections and calls of all sockets', {
     module: 'takeover',
   }),
   refusedNames: key(
-    'what a SotW stream gets that asks for refused or unknown names alone: `omit`, a response without resources, for which Envoy waits on; `invalidate`, a secret that Envoy rejects, so that it continues without, and from 1.37 on ends handshakes that wait for it',
+    'the response to a SotW stream that asks only for refused or unknown names: `omit` sends no resources, and Envoy keeps waiting; `invalidate` sends a secret that Envoy rejects, so that it continues without it, and from 1.37 on ends handshakes that wait for it',
     oneOf(['omit', 'invalidate']),
     { default: SERVER.refusedNames },
   ),
@@ -114,7 +118,7 @@ const admin = section('the admin endpoint', {
     listenAddress,
     { default: 'unix:admin.sock' },
   ),
-  mode: v.optional(key('of a UNIX socket; without it `"0600"`', socketMode)),
+  mode: v.optional(key('the mode of a UNIX socket; without it `"0600"`', socketMode)),
   ...socketOwner,
   tokenFile: v.optional(
     key(
@@ -128,13 +132,13 @@ const settings = {
   trustDomain: key("the trust domain of the agent's identities", trustDomain, { default: 'cluster.local' }),
   keyType: key('the type of new keys', keyType, { default: MANAGER.keyType }),
   ttl: key(
-    "the lifetime that the CA is asked for: the certificate's own dates decide",
+    "the lifetime to ask the CA for; the certificate's own dates decide",
     duration({ min: '1s', max: '3650d' }),
     { default: formatDuration(MANAGER.ttlSeconds * 1000) },
   ),
   rotation,
   trust,
-  retry: section('between attempts after an error of the CA, for each identity', {
+  retry: section('the wait between attempts after an error of the CA, per identity', {
     min: key('after the first failure; it doubles with each', duration({ min: '10ms', max: '1h' }), {
       default: formatDuration(MANAGER.retry.minMs),
     }),
@@ -142,11 +146,9 @@ const settings = {
       default: formatDuration(MANAGER.retry.maxMs),
     }),
   }),
-  concurrency: key(
-    'the most calls to the CA at once; how many there are adapts to what it takes',
-    wholeNumber(1, 10_000),
-    { default: MANAGER.concurrency },
-  ),
+  concurrency: key("the most calls to the CA at once; the number adapts to the CA's capacity", wholeNumber(1, 10_000), {
+    default: MANAGER.concurrency,
+  }),
   rsaKeys: key(
     "how RSA keys are made: `library` (aws-lc's generator), `search` (our search for primes), `simd` (the same with AVX-512 IFMA or AVX2, or `search` on a CPU without these)",
     oneOf(RSA_KEYS),
@@ -154,7 +156,7 @@ const settings = {
   ),
   ca: v.optional(
     key(
-      'who signs; required. Its keys are those of its `plugin`',
+      'the CA that signs; required. Its keys depend on its `plugin`',
       v.pipe(v.unknown(), v.metadata({ form: 'mapping' })),
     ),
   ),
@@ -165,17 +167,17 @@ const settings = {
     }),
   }),
   idle: section('what happens to an identity that nobody streams', {
-    after: key('after how long it is idle', duration({ min: '1s', max: '3650d' }), {
+    after: key('the time without a stream after which it is idle', duration({ min: '1s', max: '3650d' }), {
       default: formatDuration(MANAGER.idle.afterMs),
     }),
     action: key(
-      'whether a listed one is renewed all the same, or loses its key until a stream asks; what came on demand is forgotten',
+      'whether a listed identity is still renewed, or loses its key until a stream asks; an identity on demand is forgotten',
       oneOf(['renew', 'drop']),
       { default: MANAGER.idle.action },
     ),
   }),
   maxIdentities: key(
-    'the most identities held, at about 12 KB each; the listed ones always have their place',
+    'the most identities held, at about 12 KB each; listed identities always have a place',
     wholeNumber(1, 1_000_000),
     { default: MANAGER.maxIdentities },
   ),
@@ -190,7 +192,7 @@ const settings = {
         directory: key('the folder, made with mode 0700', path),
         keyFile: v.optional(
           key(
-            'a file with 32 random bytes by which all in `directory` is sealed, such as a credential of systemd; without it, keys are there in plain text',
+            'a file with 32 random bytes that seal everything in `directory`, such as a systemd credential; without it, keys lie there in plain text',
             path,
           ),
         ),
@@ -207,7 +209,7 @@ const settings = {
   output: v.optional(
     key('certificates in files, for every identity without its own `output`', output, { live: true, module: 'output' }),
   ),
-  names: section('names with a meaning of their own, in requests of clients', {
+  names: section('names with a special meaning in requests', {
     default: key("the caller's own identity", nonEmpty, { default: DEFAULT_NAMES.default }),
     root: key("the roots of the agent's trust domain", nonEmpty, { default: DEFAULT_NAMES.root }),
     all: key('the roots of all trust domains', nonEmpty, { default: DEFAULT_NAMES.all }),
@@ -237,7 +239,7 @@ const settings = {
   ),
 }
 
-/** The whole file but `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */
+/** The whole file except `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */
 export const settingsSchema = object(settings)
 
 /** The validated settings: durations in milliseconds, addresses split, paths absolute. */

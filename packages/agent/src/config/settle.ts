@@ -7,12 +7,12 @@ import type { Settings } from './schema.ts'
 
 type SettleSettings = Pick<Settings, 'rotation' | 'trust' | 'ttl'>
 
-/** The settle time of the configuration, milliseconds; `undefined`: core's own default, by what the CA's client can do. */
+/** The configured settle time, milliseconds; `undefined`: core's default, which depends on the CA's client. */
 export function configuredSettle(settings: SettleSettings, ca: CASection): number | undefined {
   return settings.rotation.settle ?? (ca.members && defaultSettleMs(factsOf(settings, ca)))
 }
 
-/** One line for each pair of settings with which a node can serve a certificate that another cannot verify yet. */
+/** One line for each pair of settings that lets a node serve a certificate before another can verify it. */
 export function settleWarnings(settings: SettleSettings, ca: CASection): string[] {
   const facts = factsOf(settings, ca)
   const { settle = defaultSettleMs(facts) } = settings.rotation
@@ -38,7 +38,7 @@ function factsOf({ rotation, trust, ttl }: SettleSettings, ca: CASection): Settl
 /** The slowest first. */
 const NEWS: readonly CACapabilities['roots'][] = ['none', 'poll', 'push']
 
-/** A list of CAs reports roots as soon as it knows them, which it does as its slowest CA does. */
+/** A list of CAs reports new roots as late as its slowest CA does. */
 function slowestNews({ plugin, members }: CASection): CACapabilities['roots'] {
   if (!members) return plugin.capabilities.roots
   const all = members.map(slowestNews)

@@ -1,4 +1,4 @@
-/** The keys of sockets: of `sockets`, and of an identity's own. */
+/** The keys of sockets: entries of `sockets`, and an identity's own socket. */
 import { DEFAULT_LIMITS, DEFAULT_MODE, DEFAULT_WORKLOAD_API } from '@livery/sds-server/defaults'
 import * as v from 'valibot'
 import { isTreeObject } from '../schema/config-tree.ts'
@@ -16,14 +16,14 @@ import {
   wholeNumber,
 } from '../schema/values.ts'
 
-/** The largest uid and gid: one more is -1, which chown(2) takes for none. */
+/** The largest uid and gid: one more is -1, which chown(2) reads as no change. */
 const MAX_ID = 4_294_967_294
 
-/** SO_PEERCRED has the uid and the primary group of the process that connected; `selectors` are about its pod. */
+/** SO_PEERCRED gives the uid and primary group of the process that connected; `selectors` are about its pod. */
 const callerFields = {
   uid: v.optional(key('the uid of the calling process, as the kernel reports it', wholeNumber(0, MAX_ID))),
   gid: v.optional(key('its primary gid', wholeNumber(0, MAX_ID))),
-  selectors: v.optional(key('what its pod has to have, all of them', list(callerSelector))),
+  selectors: v.optional(key('selectors, all of which its pod has to match', list(callerSelector))),
 }
 type CallerFields = { readonly [Field in keyof typeof callerFields]?: unknown }
 const namesSomebody = <T extends CallerFields>() =>
@@ -33,30 +33,30 @@ const namesSomebody = <T extends CallerFields>() =>
     faultMessage(new Fault('has no uid, gid or selectors, so it would let in everybody', 'Add one of them')),
   )
 
-const limits = section('bounds of what callers make the agent hold', {
+const limits = section('limits on what callers make the agent hold', {
   connections: key('connections of the socket', wholeNumber(1, 1_000_000), { default: DEFAULT_LIMITS.connections }),
   streams: key('calls of the socket', wholeNumber(1, 1_000_000), { default: DEFAULT_LIMITS.streams }),
   names: key('names of one stream', wholeNumber(1, 100_000), { default: DEFAULT_LIMITS.names }),
   messageBytes: key('the size of one request', wholeNumber(4_096, 64 * 1024 * 1024, 'bytes'), {
     default: DEFAULT_LIMITS.messageBytes,
   }),
-  perCaller: section('what one caller gets on all sockets together: a uid, or a pod where `identify` is set', {
-    connections: key('its connections, at most as many as it leaves to others', wholeNumber(1, 1_000_000), {
+  perCaller: section('the limits of one caller on all sockets together: a uid, or a pod where `identify` is set', {
+    connections: key('its connections, at most as many as remain free', wholeNumber(1, 1_000_000), {
       default: DEFAULT_LIMITS.perCaller.connections,
     }),
-    streams: key('its calls, at most as many as it leaves to others', wholeNumber(1, 1_000_000), {
+    streams: key('its calls, at most as many as remain free', wholeNumber(1, 1_000_000), {
       default: DEFAULT_LIMITS.perCaller.streams,
     }),
     names: key('the names of all its streams', wholeNumber(1, 10_000_000), { default: DEFAULT_LIMITS.perCaller.names }),
     requestsPerSecond: key('ACKs count; beyond it the caller waits', wholeNumber(1, 10_000_000), {
       default: DEFAULT_LIMITS.perCaller.requestsPerSecond,
     }),
-    bytes: key('what it may make the process hold', wholeNumber(1_048_576, 64 * 1024 ** 3, 'bytes'), {
+    bytes: key('the memory that it may make the process hold', wholeNumber(1_048_576, 64 * 1024 ** 3, 'bytes'), {
       default: DEFAULT_LIMITS.perCaller.bytes,
     }),
     identities: v.optional(
       key(
-        'identities that are held on demand because it asked; without it, half of what the listed ones leave of `maxIdentities`',
+        'identities held on demand at its request; without it, half of `maxIdentities` less the listed ones',
         wholeNumber(1, 1_000_000),
       ),
     ),
@@ -76,9 +76,9 @@ const limits = section('bounds of what callers make the agent hold', {
 /** The keys that every UNIX socket has. */
 export const socketOwner = {
   owner: v.optional(
-    key("its owner; without it, the agent's user. To give a socket away takes root", account('/etc/passwd')),
+    key("its owner; without it, the agent's user. Only root can give a socket away", account('/etc/passwd')),
   ),
-  group: v.optional(key("its group; without it, that of the agent's user", account('/etc/group'))),
+  group: v.optional(key("its group; without it, the group of the agent's user", account('/etc/group'))),
 }
 
 /** The file of a socket, and how much its callers may hold. */
@@ -89,7 +89,7 @@ const socketFile = {
   limits,
 }
 
-/** `kubernetes`: the callers of a socket are identified by their pods. */
+/** `kubernetes`: callers are identified by their pods. */
 const identify = v.optional(
   key(
     'each caller is identified by its pod, and `default` means the identity of that pod',
@@ -110,7 +110,7 @@ const ownSocketMapping = object({
   ),
   callers: v.optional(
     key(
-      'who is let in; without it, everybody who can open the socket',
+      'callers allowed; default: anyone who can open the socket',
       list(v.pipe(object(callerFields), namesSomebody())),
     ),
   ),
@@ -133,7 +133,9 @@ export const ownSocket = oneForm<OwnSocket>([ownSocketPath, ownSocketMapping], i
 const caller = v.pipe(
   object({
     ...callerFields,
-    allow: v.optional(key('the names that this caller may ask for; without it, those of the socket', list(allowEntry))),
+    allow: v.optional(
+      key('the names that this caller may ask for; without it, the names of the socket', list(allowEntry)),
+    ),
   }),
   namesSomebody(),
 )
@@ -146,7 +148,7 @@ export const socket = object({
     list(allowEntry),
     { default: [] },
   ),
-  callers: v.optional(key('who is let in; without it, everybody who can open the socket', list(caller))),
+  callers: v.optional(key('callers allowed; default: anyone who can open the socket', list(caller))),
   identify,
   onDemand: key('an allowed identity that is not listed is issued when a stream asks for it', flag, { default: false }),
 })

@@ -8,7 +8,7 @@ import { Fault } from '../schema/fault.ts'
 import { key, kindOf, list, object, oneForm, record, section, text, withPath } from '../schema/schema-parts.ts'
 import { absolutePath, duration, isPem, path } from '../schema/values.ts'
 
-/** PEM itself, or the path of a file. */
+/** PEM text, or the path of a file. */
 const anchor = withPath(
   text(
     'path or PEM',
@@ -35,7 +35,7 @@ const httpsUrl = text(
   'Write a URL',
 )
 
-/** Where the roots of another trust domain come from, and its revocation lists. `rootCert` verifies the server of `url`. */
+/** The source of another trust domain's roots and revocation lists. `rootCert` verifies the server of `url`. */
 export type Federated = { readonly crl?: string | undefined } & (
   | { readonly file: string; readonly url?: undefined }
   | { readonly url: string; readonly rootCert?: string | undefined }
@@ -60,13 +60,11 @@ const federated = oneForm<Federated>([federatedFile, federatedUrl], input =>
 
 /** Roots, and lists of revoked certificates. */
 export const trust = section('roots beside those that the CA sends, and revocation lists', {
-  poll: key(
-    'how often a CA that lists its roots without pushing them is asked for them',
-    duration({ min: '10s', max: '24h' }),
-    { default: formatDuration(MANAGER.rootsPollMs) },
-  ),
+  poll: key('how often to ask a CA that lists its roots but does not push them', duration({ min: '10s', max: '24h' }), {
+    default: formatDuration(MANAGER.rootsPollMs),
+  }),
   anchors: key(
-    "roots of the agent's trust domain: trusted beside those of the CA, and removed by no list of the CA",
+    "roots of the agent's trust domain: trusted beside the CA's roots, and never removed by a list of the CA",
     list(anchor),
     { default: [], live: true },
   ),

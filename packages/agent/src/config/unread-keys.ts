@@ -1,4 +1,4 @@
-/** The keys that a configuration writes for a module that this build does without. */
+/** Finds keys that a configuration writes for a module that this build lacks. */
 import { ConfigError, type Problem } from '../schema/config-error.ts'
 import { isList, isMap, Location, plain } from '../schema/config-tree.ts'
 import { Fault } from '../schema/fault.ts'
@@ -6,7 +6,7 @@ import { factsOf, type Shape, unwrapped } from '../schema/shape.ts'
 import type { LoadedConfig } from './load.ts'
 import { settingsSchema } from './schema.ts'
 
-/** Throws a {@link ConfigError} for each key of a module that is none of `modules`. */
+/** Throws a {@link ConfigError} for each key whose module is not in `modules`. */
 export function refuseUnreadKeys({ root }: Pick<LoadedConfig, 'root'>, modules: ReadonlySet<string>): void {
   const problems = unreadKeys(settingsSchema, new Location(root), modules)
   if (problems.length > 0) throw new ConfigError(problems)

@@ -40,9 +40,9 @@ test('names that no certificate may have are refused', async t => {
 test('what the CA does not honour is refused with the key, the plugin and the remedy', async t => {
   const mount = '{ plugin: file-mount, folder: /certs }'
   const cases = [
-    [mount, 'dnsNames: [a.b]', /dnsNames: cannot be had: the plugin file-mount of ca gives no DNS names\. Remove/],
-    [mount, 'ttl: 1h', /\.ttl: cannot be had: the plugin file-mount of ca has its own lifetimes\. Remove ttl/],
-    [mount, 'keyType: rsa-2048', /\.keyType: cannot be had: .* brings its own keys\. Remove keyType/],
+    [mount, 'dnsNames: [a.b]', /dnsNames: is not available: the plugin file-mount of ca gives no DNS names\. Remove/],
+    [mount, 'ttl: 1h', /\.ttl: is not available: the plugin file-mount of ca has its own lifetimes\. Remove ttl/],
+    [mount, 'keyType: rsa-2048', /\.keyType: is not available: .* brings its own keys\. Remove keyType/],
     [MEMBER.replace(', dnsNames: true', ''), 'dnsNames: [a.b]', /ca\.dnsNames: .*dnsNames: true here for livery ca/],
     [`{ plugin: failover, cas: [${MEMBER}, ${mount}] }`, 'dnsNames: [a.b]', /the plugin file-mount of ca\.cas\[1\]/],
   ] as const
@@ -57,5 +57,5 @@ test('the names of pods are templates, with one variable a label', async t => {
   for (const name of ['{pod}-{namespace}.svc', '{pod}{uid}', '*{pod}.svc', 'a_b.{pod}', '{name}.svc', '{pod'])
     assert.match(await refusal(t, embedded, '', pods(`["${name}"]`)), /kubernetes\.dnsNames\[0\]/, name)
   const mount = '{ plugin: file-mount, folder: /certs }'
-  assert.match(await refusal(t, mount, '', pods('["{pod}.svc"]')), /kubernetes\.dnsNames: cannot be had/)
+  assert.match(await refusal(t, mount, '', pods('["{pod}.svc"]')), /kubernetes\.dnsNames: is not available/)
 })

@@ -1,4 +1,4 @@
-/** Whether the CA honours what the configuration wishes of certificates. */
+/** Checks that the CA honours the certificate settings of the configuration. */
 import { type CACapabilities, dnsNamesProblem } from '@livery/core/plugin'
 import type { Problem } from '../schema/config-error.ts'
 import type { Location } from '../schema/config-tree.ts'
@@ -68,11 +68,11 @@ const CHECKS: readonly Check[] = [
   },
 ]
 
-/** One sentence for each key, about the first CA that does not honour it. */
+/** One sentence per key, about the first CA that does not honour it. */
 function unhonoured({ key, fault }: Check, wish: WishSetting, signers: readonly Signer[], at: Location): Problem[] {
   for (const { name, capabilities } of signers) {
     const found = fault(wish, capabilities)
-    if (found) return [at.child(key).problem(new Fault(`cannot be had: ${name} ${found[0]}`, found[1]))]
+    if (found) return [at.child(key).problem(new Fault(`is not available: ${name} ${found[0]}`, found[1]))]
   }
   return []
 }

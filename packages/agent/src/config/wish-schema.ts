@@ -1,4 +1,4 @@
-/** The keys that say what a certificate is to carry, for an entry of `identities` and for `kubernetes`. */
+/** The keys that choose the content of a certificate, for an entry of `identities` and for `kubernetes`. */
 import type { CertificateWish } from '@livery/core'
 import * as v from 'valibot'
 import { key, list, type Schema } from '../schema/schema-parts.ts'
@@ -22,7 +22,7 @@ export function wishKeys(dnsNames: { readonly form: Schema<string>; readonly mea
   }
 }
 
-/** `undefined` where nothing is wished. */
+/** `undefined` if no key is set. */
 export function wishOf({ dnsNames = [], ttl, keyType }: WishSetting): CertificateWish | undefined {
   if (dnsNames.length === 0 && ttl === undefined && keyType === undefined) return undefined
   return { keyType, ttlSeconds: ttl === undefined ? undefined : ttl / 1_000, dnsNames }

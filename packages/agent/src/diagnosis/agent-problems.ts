@@ -1,10 +1,10 @@
-/** What is wrong with the agent as a whole: sockets, pods, endpoints, the CA's capacity and clock, the store, memory. */
+/** Problems of the agent as a whole: sockets, pods, endpoints, the CA's capacity and clock, the store, memory. */
 import { CLOCK_REMEDY, type ClockDifference, clockText } from './ca-clock.ts'
 import type { AgentSource, SocketStatus } from './facts.ts'
 import type { Problem } from './problem.ts'
 import { counted, shellWord } from './problem-text.ts'
 
-/** The cheap ones, which every probe of readiness asks for. */
+/** The cheap checks, which every readiness probe makes. */
 export function servingProblems(source: AgentSource): readonly Problem[] {
   const phase = source.phase()
   if (phase !== 'serving') return [phaseProblem(phase)]
@@ -16,7 +16,7 @@ export function servingProblems(source: AgentSource): readonly Problem[] {
   ]
 }
 
-/** The others. `clock`: how far that of the CA differs, where that is known. */
+/** The other checks. `clock`: the CA's clock difference, where it is known. */
 export function resourceProblems(source: AgentSource, clock: ClockDifference | undefined): readonly Problem[] {
   return [
     ...busyProblem(source),
@@ -56,7 +56,7 @@ function socketProblem({ path, state, reason }: SocketStatus): Problem {
 function podsProblem(source: AgentSource): Problem[] {
   const pods = source.pods?.()
   if (!pods || (pods.known && pods.problem === undefined)) return []
-  // A pod is served once it is known. Later it is held though the API server is away.
+  // A pod is served once it is known, and stays so while the API server is away.
   return [
     {
       ...of('pods', pods.known ? 'warning' : pods.problem === undefined ? 'pending' : 'critical'),
@@ -86,7 +86,7 @@ function busyProblem(source: AgentSource): Problem[] {
     {
       ...of('ca-busy', 'warning'),
       what: 'The CA has too many requests: renewals wait',
-      reason: 'it refused one for want of room',
+      reason: 'it refused one because it has no room',
       remedy: 'Raise its limit, or lower concurrency.',
       commands: ['livery certs --sort expiry'],
       runbook: 'certificate-not-renewed',
@@ -128,7 +128,7 @@ function clockProblem(clock: ClockDifference): Problem {
   }
 }
 
-/** As the alert LiveryMemoryHigh has it. */
+/** The same threshold as the alert LiveryMemoryHigh. */
 const MEMORY_USED = 0.9
 
 function memoryProblem({ memory }: AgentSource): Problem[] {

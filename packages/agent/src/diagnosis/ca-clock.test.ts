@@ -6,7 +6,7 @@ const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const NOW = Date.UTC(2026, 0, 1, 3)
 
-/** Of a certificate that a CA, whose clock is ahead by so much, signs now and back-dates. */
+/** A certificate that a CA signs now and back-dates; its clock is ahead by `aheadMs`. */
 function textOf(aheadMs: number, { backdateMs = 2 * MINUTE, keptMs = HOUR } = {}): string | undefined {
   const signed = NOW + aheadMs
   const dates = { notBefore: signed - backdateMs, notAfter: signed + keptMs }
@@ -22,7 +22,7 @@ test('the end of a certificate whose CA kept to the lifetime shows the differenc
   assert.equal(textOf(-5 * HOUR), "the clocks of this node and of the CA differ by 5 hours: this node's is ahead")
 })
 
-test('of a CA that gives another lifetime, or back-dates by the unknown, it is at least so much', () => {
+test('a CA that gives another lifetime, or back-dates by an unknown time, shows a lower bound', () => {
   const rest = "this node's is ahead"
   assert.equal(
     textOf(-12 * MINUTE, { keptMs: 30 * MINUTE }),

@@ -1,15 +1,15 @@
-/** How far the clocks of this node and of the CA differ, by a certificate that came just now: one estimate for doctor and the page. */
+/** Estimates the clock difference between this node and the CA from a new certificate, for doctor and the page. */
 
 export interface ClockDifference {
   /** Whose clock is ahead. */
   readonly ahead: 'node' | 'CA'
-  /** Milliseconds; at least so much, unless `isExact`. */
+  /** Milliseconds; a lower bound, unless `isExact`. */
   readonly ms: number
   /** Whether the end of the certificate shows when the CA signed. */
   readonly isExact: boolean
 }
 
-/** When a certificate came, and for how long it was asked for; milliseconds. */
+/** When a certificate came, and its requested lifetime; milliseconds. */
 interface Receipt {
   readonly at: number
   readonly ttlMs: number
@@ -23,9 +23,9 @@ interface Dates {
 
 /** A CA sets notBefore back by up to five minutes, for clients whose clock is behind: istiod by two, Kubernetes by five. */
 export const MAX_BACKDATE_MS = 300_000
-/** Less is of no consequence to tokens, certificates and TLS; an answer that took its time looks like a node that is ahead. */
+/** A smaller difference harms no token, certificate or TLS; a slow answer looks like a node that is ahead. */
 const NODE_AHEAD_MS = 60_000
-/** As the alert LiveryClockSkew has it: no answer comes before it was signed. */
+/** The same threshold as the alert LiveryClockSkew: no answer comes before it was signed. */
 const CA_AHEAD_MS = 30_000
 
 /** `undefined` while the clocks agree. */
@@ -37,7 +37,7 @@ export function clockDifference(dates: Dates, receipt: Receipt): ClockDifference
   return ca > CA_AHEAD_MS ? { ahead: 'CA', ms: ca, isExact } : undefined
 }
 
-/** By the clock of the CA: `notAfter` is then plus the lifetime that was asked for, where the CA kept to that. */
+/** When the CA signed, on its own clock. If it kept the requested lifetime, that is notAfter minus this lifetime. */
 function timeOfSigning({ notBefore, notAfter }: Dates, ttlMs: number): { earliest: number; latest: number } {
   const signed = notAfter - ttlMs
   const isKept = signed > notBefore && signed <= notBefore + MAX_BACKDATE_MS
@@ -52,7 +52,7 @@ export function clockText({ ahead, ms, isExact }: ClockDifference): string {
 
 export const CLOCK_REMEDY = 'Compare both clocks with NTP (timedatectl, chronyc tracking), and correct the wrong one'
 
-/** Nobody sets a clock by the seconds of an estimate: `90 seconds`, `10 minutes`, `3 hours`. */
+/** Rounds the estimate, since its seconds mean nothing: `90 seconds`, `10 minutes`, `3 hours`. */
 function roundTime(ms: number): string {
   const seconds = Math.round(ms / 1000)
   if (seconds < 120) return `${seconds} seconds`

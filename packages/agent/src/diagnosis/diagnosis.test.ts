@@ -1,4 +1,4 @@
-/** What is said first, from the facts of an agent: the worst problem, its reason and its remedy. */
+/** The worst problem comes first, with its reason and its remedy, from the facts of an agent. */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'
 import { test } from 'node:test'

@@ -1,4 +1,4 @@
-/** The one judgement of what is wrong with the agent. Readiness, doctor, page, commands, log and metrics print it. */
+/** The one judgement of the agent's state. Readiness, doctor, page, commands, log and metrics print it. */
 import type { IdentityEntry } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { resourceProblems, servingProblems } from './agent-problems.ts'
@@ -14,7 +14,7 @@ export function momentOf({ clock, schedule }: Pick<AgentSource, 'clock' | 'sched
   return { now: clock.now(), downSince: schedule().downSince }
 }
 
-/** Identities come one by one, each as it is when its turn comes. */
+/** Identities are added one by one, each in its state at that moment. */
 export class Diagnosis {
   readonly #source: AgentSource
   readonly #identities: IdentityProblems
@@ -30,12 +30,12 @@ export class Diagnosis {
     this.#newest.look(entry)
   }
 
-  /** What bears on readiness: cheap enough for each probe. */
+  /** Problems that affect readiness: cheap enough for each probe. */
   serving(): readonly Problem[] {
     return inOrder([...servingProblems(this.#source), ...this.#identities.problems()])
   }
 
-  /** All of it. */
+  /** All problems. */
   all(rejections: readonly Rejection[]): readonly Problem[] {
     const { requestedTtlMs } = this.#source
     const newest = this.#newest.found
@@ -51,7 +51,7 @@ export class Diagnosis {
   }
 }
 
-/** By one look at every identity. */
+/** Looks at every identity once. */
 export async function diagnose(source: AgentSource & IdentityList, turns: Turns): Promise<Diagnosis> {
   const diagnosis = new Diagnosis(source)
   await lookAtAll(source, turns, entry => diagnosis.look(entry))
@@ -60,7 +60,7 @@ export async function diagnose(source: AgentSource & IdentityList, turns: Turns)
 
 const IDENTITIES_IN_A_STEP = 64
 
-/** Looks at every identity, each as it is when its turn comes; `turns` leaves some to other work in between. */
+/** Looks at every identity, each in its state at that moment; `turns` yields to other work in between. */
 export async function lookAtAll(list: IdentityList, turns: Turns, look: (entry: IdentityEntry) => void): Promise<void> {
   let looked = 0
   for (const identity of [...list.identities()]) {

@@ -9,8 +9,8 @@ export type Phase = 'starting' | 'serving' | 'draining'
 export interface SocketStatus {
   readonly path: string
   /**
-   * `waiting`: another process listens on the path. `superseded`: another process took the path, and this one serves the
-   * connections that it had.
+   * `waiting`: another process listens on the path. `superseded`: another process took the path, and this one serves its
+   * existing connections.
    */
   readonly state: 'listening' | 'waiting' | 'superseded' | 'closed'
   /** Why it is waiting, with the remedy. */
@@ -19,13 +19,13 @@ export interface SocketStatus {
 
 /** The state of the watch of this node's pods. */
 export interface PodsStatus {
-  /** Whether they have been listed. */
+  /** Whether the pods have been listed. */
   readonly known: boolean
-  /** Why that is not up to date. */
+  /** Why the list is out of date. */
   readonly problem: string | undefined
 }
 
-/** All but the identities: cheap to ask for at each probe. */
+/** Everything except the identities: cheap enough for each probe. */
 export interface AgentSource {
   readonly clock: Clock
   phase(): Phase
@@ -37,17 +37,17 @@ export interface AgentSource {
   schedule(): ScheduleStatus
   /** The store on disk; `undefined` without one. */
   store(): Pick<FileStore, 'directory' | 'unwritten' | 'failure' | 'behindSince'> | undefined
-  /** The lifetime that is asked for; `undefined` of a source that gives certificates which were signed earlier. */
+  /** The requested lifetime; `undefined` for a source that gives certificates which were signed earlier. */
   readonly requestedTtlMs: number | undefined
-  /** Held by the process, and what its control group or the machine allows. */
+  /** Resident memory of the process, and the limit of its control group or the machine. */
   memory(): { readonly rssBytes: number; readonly limitBytes: number }
   rotations(): readonly RotationStatus[]
   bundles(): readonly BundleEntry[]
 }
 
-/** A client that rejected what it was sent. */
+/** A client that rejected a secret. */
 export interface Rejection {
   readonly client: string
-  /** The name that it rejected. */
+  /** The rejected name. */
   readonly name: string
 }

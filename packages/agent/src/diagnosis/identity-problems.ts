@@ -1,4 +1,4 @@
-/** What is wrong with the identities, one problem for each cause: they come one by one. */
+/** Problems of the identities, which are added one by one; one problem per cause. */
 import type { IdentityEntry } from '@livery/core'
 import {
   hasValidCertificate,
@@ -21,15 +21,15 @@ import {
 import { counted, shellWord } from './problem-text.ts'
 import { isRefusedAlone, type RunbookPage, remedyOf } from './remedies.ts'
 
-/** Requests of the same start are answered in any order. */
+/** The CA answers requests of the same start in any order. */
 const TOGETHER_MS = 10_000
-/** A certificate that ends so soon cannot wait for somebody to find time. */
+/** A certificate that ends sooner is urgent. */
 const SOON_MS = 15 * 60_000
 
 export class IdentityProblems {
   readonly #moment: Moment
   readonly #groups = new Map<IdentityCause, Group>()
-  /** When the CA last issued to each identity that does not fail. */
+  /** The last issue time of each identity that does not fail. */
   readonly #issuedAt: number[] = []
   #isServing = false
   #isWanted = false
@@ -43,7 +43,7 @@ export class IdentityProblems {
     const { failingSince, lastSuccessAt, secret, state, hold } = entry
     const isValid = hasValidCertificate(entry, this.#moment.now)
     if (isValid) this.#isServing = true
-    // Nobody misses the certificate of one that leaves.
+    // An identity that is being removed needs no certificate.
     if (hold === 'removed') return
     if (secret && state !== 'idle' && secret.notAfter < (this.#soonestEnd ?? Number.POSITIVE_INFINITY))
       this.#soonestEnd = secret.notAfter
@@ -62,7 +62,7 @@ export class IdentityProblems {
     return [...this.#groups].map(([cause, group]) => this.#problem(cause, group))
   }
 
-  /** Every identity that should have a certificate is without: no grace hides that, since a rolling update goes on when the agent is ready. */
+  /** No wanted identity has a certificate. No grace hides that, since a rolling update goes on when the agent is ready. */
   get #isNothingServed(): boolean {
     return this.#isWanted && !this.#isServing
   }
@@ -121,13 +121,13 @@ export class IdentityProblems {
       ...(!isWithout(affected) && group.ends),
       ...(isSilent && { reason: 'No certificate came, and no attempt has failed.' }),
       remedy: isSilent ? WAITS : remedyOf(cause, issuedToOthers),
-      // The doctor asks the CA for the first identity: of one that is refused alone it knows nothing.
+      // The doctor asks the CA for the first identity, which says nothing about one that is refused alone.
       ...(!isRefusedAlone(cause, issuedToOthers) && { commands: ['livery doctor', ...group.commands()] }),
       runbook: runbookOf(affected, group.isLate),
     } as const
   }
 
-  /** The newest failure of the CA is the reason. What failed before the outage waits for it now: that comes after. */
+  /** The newest failure of the CA is the reason. Failures from before the outage wait for its end, and come after. */
   #caDown(group: Group, affected: readonly Affected[]) {
     const { now, downSince = now } = this.#moment
     const isSoon = this.#soonestEnd === undefined || this.#soonestEnd - now < SOON_MS
@@ -152,24 +152,24 @@ class Group {
   /** The severity of its worst member. */
   severity: Severity = 'pending'
   isLate = false
-  /** From when on an identity that the CA issues to shows that it refuses only these. */
+  /** The CA refuses only this group if it issued to any other identity after this time. */
   refusedFrom = 0
   #since = Number.POSITIVE_INFINITY
   readonly #buckets = new Map<string, { readonly verdict: Verdict; readonly lowest: Lowest<Judged> }>()
   /** The one whose certificate ends first. */
   #worst: IdentityEntry | undefined
   #newest: { readonly at: number; readonly text: string } | undefined
-  /** How many failed before the outage, and the newest of their failures. */
+  /** Identities that failed before the outage, and the newest of these failures. */
   #before = { count: 0, at: 0, text: '' }
 
   add(entry: IdentityEntry, verdict: Verdict): void {
     const { secret, failingSince, addedAt, lastFailure, lastSuccessAt } = entry
     const { effect, unready, reason, cause, severity, late } = verdict
     this.count++
-    // The pre-flight does not say since when.
+    // The pre-flight does not record when it began to refuse.
     const begun = cause === 'clients-refuse' ? undefined : failingSince
     this.#since = Math.min(this.#since, begun ?? (secret ? Number.POSITIVE_INFINITY : addedAt))
-    // A success from before proves nothing for a renewal: the token of all may have ended since.
+    // An earlier success proves nothing for a renewal: the shared token may have ended since.
     const since = failingSince ?? 0
     const from = lastSuccessAt === undefined ? Math.max(addedAt, since - TOGETHER_MS) : since
     this.refusedFrom = Math.max(this.refusedFrom, from)
@@ -192,7 +192,7 @@ class Group {
     return this.#newest?.text ?? ''
   }
 
-  /** When the first of them began to fail, or was to have a certificate. */
+  /** When the first of them began to fail, or should have had a certificate. */
   get since(): { readonly since?: number } {
     return this.#since === Number.POSITIVE_INFINITY ? {} : { since: this.#since }
   }
@@ -258,7 +258,7 @@ function listed({ entry: { identity, failingSince, renewAt, secret }, reason }: 
   return { name: identity, reason, failingSince, renewAt, notAfter: secret?.notAfter }
 }
 
-/** In words: of one identity, and of several by their number. */
+/** Wording for one identity, and for several by number. */
 const EFFECTS = [
   ['expired', 'The certificate of NAME expired', 'certificate expired', 'certificates expired'],
   ['missing', 'NAME has no certificate', 'identity has no certificate', 'identities have no certificate'],

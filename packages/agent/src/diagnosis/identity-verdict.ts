@@ -1,15 +1,15 @@
-/** The one judgement of an identity: what is wrong with it, for what cause, and whether that counts for readiness. */
+/** The one judgement of an identity: what is wrong, the cause, and whether readiness depends on it. */
 import type { FailureCode, IdentityEntry } from '@livery/core'
 import type { Effect, ReadinessMode, Severity } from './problem.ts'
 import { remainingLife } from './remaining-life.ts'
 
-/** Why identities fail: the CA as a whole is down, a failure's code, or that with `local` before it for a cause on this node. */
+/** Why identities fail: the CA as a whole is down, or a failure's code; `local` marks a cause on this node. */
 type FailureCause = 'ca-down' | FailureCode | `local ${FailureCode}`
 
-/** `first-certificate` is on the way; `late`: a renewal without a failure; `clients-refuse`: by the pre-flight. */
+/** `first-certificate` is on the way; `late`: a renewal is overdue without a failure; `clients-refuse`: the pre-flight failed. */
 export type IdentityCause = FailureCause | 'first-certificate' | 'no-answer' | 'late' | 'clients-refuse'
 
-/** How long a new identity may be without a certificate while another has one, or a renewal fail, before that counts. */
+/** How long a new identity may lack a certificate while another has one, or a renewal may fail, before that counts. */
 export const GRACE_MS = 60_000
 
 /** Certificates are renewed with about half of their life left. */
@@ -28,14 +28,14 @@ export interface Verdict {
   readonly effect: Effect
   readonly cause: IdentityCause
   readonly severity: Severity
-  /** How little of its certificate's life is left; absent of one that is in time. */
+  /** Set while little of the certificate's life is left. */
   readonly late?: Severity | undefined
   readonly unready?: ReadinessMode
-  /** In words, with that of the failure. */
+  /** The text, including the failure's. */
   readonly reason: string
 }
 
-/** Empty for an identity that is well, needs no certificate, or is on its way out. */
+/** Empty for an identity that is well, needs no certificate, or is being removed. */
 export function judge(entry: IdentityEntry, moment: Moment): readonly Verdict[] {
   if (entry.hold === 'removed') return []
   const verdict = hasValidCertificate(entry, moment.now) ? judgeRenewal(entry, moment) : judgeMissing(entry, moment)
@@ -50,7 +50,7 @@ export function judge(entry: IdentityEntry, moment: Moment): readonly Verdict[] 
   return verdict ? [verdict, refused] : [refused]
 }
 
-/** The first thing that is wrong with it, if anything is: a first certificate that is on the way is not. */
+/** The first thing that is wrong, if any; a first certificate that is on the way is not. */
 export function troubleOf(entry: IdentityEntry, moment: Moment): Verdict | undefined {
   return judge(entry, moment).find(({ severity }) => severity !== 'pending')
 }
@@ -66,7 +66,7 @@ export function failureCause(
   const { code, local, at } = lastFailure
   if (code === 'revoked') return code
   if (local) return `local ${code}`
-  // While the CA is away nobody is asked for: what failed before waits for it now.
+  // The CA is asked for nothing while it is away, so earlier failures wait for it too.
   return downSince !== undefined && (isAbsence(code) || at < downSince) ? 'ca-down' : code
 }
 
@@ -78,12 +78,12 @@ export function hasValidCertificate({ secret }: IdentityEntry, now: number): boo
   return secret !== undefined && secret.notBefore <= now && now < secret.notAfter
 }
 
-/** A caller's name on demand that the CA never issued for: otherwise any caller could make the agent unready. */
+/** A name on demand that the CA never issued for: otherwise any caller could make the agent unready. */
 export function isMereWish({ hold, lastSuccessAt }: IdentityEntry): boolean {
   return hold === 'on-demand' && lastSuccessAt === undefined
 }
 
-/** The part of the life of its certificate that is left, from 1 to 0. */
+/** The remaining part of its certificate's life, from 1 to 0. */
 export function lifeLeft({ secret, receivedAt }: IdentityEntry, now: number): number {
   return secret ? remainingLife(secret, receivedAt, now) : 0
 }
@@ -112,7 +112,7 @@ function judgeRenewal(entry: IdentityEntry, moment: Moment): Verdict | undefined
   const late = latenessOf(entry, moment)
   if (cause !== undefined) {
     const effect = cause === 'revoked' ? 'revoked' : 'not-renewed'
-    // One that waits for the first CA by plan is ready until it is late.
+    // An identity that waits for the first CA by plan is ready until it is late.
     const isTolerated = entry.lastFailure?.deferred !== undefined && !late
     const counts = failingSince !== undefined && moment.now - failingSince >= GRACE_MS && !isTolerated
     const severity = cause === 'revoked' ? 'critical' : (late ?? 'warning')
@@ -131,12 +131,12 @@ function latenessOf(entry: IdentityEntry, { now }: Moment): Severity | undefined
   return left < VERY_LATE ? 'critical' : 'warning'
 }
 
-/** A high `rotation.ratio` leaves little by then. `renewAt` belongs to a newer certificate while that one is held back. */
+/** A high `rotation.ratio` leaves little life by then. While a newer certificate is held back, `renewAt` is that one's. */
 function isOnPlan({ state, renewAt = 0, receivedAt, lastSuccessAt }: IdentityEntry, { now }: Moment): boolean {
   return state === 'available' && renewAt > now && receivedAt === lastSuccessAt
 }
 
-/** A failure from before an outage is not the reason any more why there is no certificate. */
+/** During an outage an earlier failure is no longer the reason for a missing certificate. */
 function failureText({ lastFailure }: IdentityEntry, cause: IdentityCause): string {
   if (!lastFailure) return ''
   const { code, message, local } = lastFailure

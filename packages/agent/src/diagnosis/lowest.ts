@@ -1,4 +1,4 @@
-/** The few with the lowest value among many that pass by: a bounded number is kept, and nothing sorts all of them. */
+/** Keeps the few lowest of many values in bounded memory, without sorting all of them. */
 
 interface Offer<T> {
   readonly value: number
@@ -7,9 +7,9 @@ interface Offer<T> {
 
 export class Lowest<T> {
   readonly #size: number
-  /** Sorted by value up to `#size`, then as they came; at most twice as many. */
+  /** Sorted by value up to `#size`, then in order of arrival; at most twice that many. */
   #kept: Offer<T>[] = []
-  /** Nothing above it is among the lowest any more. */
+  /** No value above this can be among the lowest. */
   #limit = Number.POSITIVE_INFINITY
   #count = 0
 

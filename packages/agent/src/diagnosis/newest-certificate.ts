@@ -1,8 +1,8 @@
-/** The certificate in use that came last: it shows how the clock of the CA and that of this node differ. */
+/** The newest certificate in use: it shows how the clocks of the CA and this node differ. */
 import type { IdentityEntry } from '@livery/core'
 
 export class NewestCertificate {
-  /** Milliseconds since the epoch; `at`: when it came. `undefined` while no identity has one of the CA. */
+  /** Milliseconds since the epoch; `at`: when it came. `undefined` while no identity has a certificate from the CA. */
   found: { readonly at: number; readonly notBefore: number; readonly notAfter: number } | undefined
 
   look({ secret, receivedAt }: IdentityEntry): void {

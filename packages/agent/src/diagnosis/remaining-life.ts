@@ -1,8 +1,8 @@
-/** What is left of a certificate's life, as the diagnosis, the page and the metric measure it. */
+/** The remaining part of a certificate's life, as the diagnosis, the page and the metric measure it. */
 
 /**
- * From 1 to 0. The life begins when the certificate came, `receivedAt` in milliseconds since the epoch: a CA back-dates
- * notBefore, and renewals are planned from what was left on arrival.
+ * The result falls from 1 to 0. The life begins on arrival, at `receivedAt` in milliseconds since the epoch: a CA back-dates
+ * notBefore, and renewals are planned from the life left on arrival.
  */
 export function remainingLife(
   { notBefore, notAfter }: { readonly notBefore: number; readonly notAfter: number },

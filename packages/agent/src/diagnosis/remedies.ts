@@ -1,4 +1,4 @@
-/** What an operator does about each kind of failure; the pages of the runbook say more. */
+/** The remedy for each kind of failure; the pages of the runbook say more. */
 import { counted } from './problem-text.ts'
 
 /** A page of docs/run/runbook. */
@@ -26,25 +26,25 @@ const BY_CODE: Readonly<Record<string, string>> = {
   denied:
     'The CA knows the caller and does not allow this identity. Allow it at the CA, or take the identity out of the configuration.',
   'invalid-csr': 'The CA does not take the request. Compare keyType with what the CA allows.',
-  'ttl-too-long': 'The CA does not issue for so long. Set ttl to what the CA gives.',
+  'ttl-too-long': 'The CA does not issue for that long. Set ttl to what the CA gives.',
   'rate-limited': 'The CA has too many requests. Raise its limit, or lower concurrency.',
   unavailable: 'The CA does not answer. Look at the CA, and at the way to it.',
   timeout: 'The CA does not answer in time. Look at the CA, and at the way to it.',
   revoked:
-    'The agent asks for another until one comes that no list names. If the list is right, have the CA sign with another certificate of its own; else correct the list.',
+    'The agent asks for another until one comes that no list names. If the list is right, have the CA sign with another of its certificates; otherwise correct the list.',
   'bad-response':
     'The answer of the CA failed a check: key, name, dates or chain. Find out who answered before you change anything.',
 }
 
-/** The remedy for failures of this cause (`FailureCause`, or `absence`), while the CA issues for so many others. */
+/** The remedy for this cause (a `FailureCause`, or `absence`); the CA issues to `issuedToOthers` identities meanwhile. */
 export function remedyOf(cause: string, issuedToOthers: number): string {
   if (cause.startsWith('local ')) return 'The cause is on this node: correct the file or the setting that is named.'
   if (isRefusedAlone(cause, issuedToOthers))
-    return `The CA issues for ${counted(issuedToOthers, 'other')}, so the token that all share is fine: it refuses only what fails here. Check that the CA allows this identity: a pod with this service account runs on this node, and no policy of the CA excludes it. An identity with a tokenFile of its own needs one that is for it.`
+    return `The CA issues for ${counted(issuedToOthers, 'other')}, so the token that all share is fine: it refuses only what fails here. Check that the CA allows this identity: a pod with this service account runs on this node, and no policy of the CA excludes it. If the identity has its own tokenFile, that token has to be for it.`
   return BY_CODE[cause] ?? 'The text of the failure says what the CA objects to.'
 }
 
-/** Whether it is not the token of all that the CA does not take. */
+/** Whether the CA refuses only these identities, so that the shared token is fine. */
 export function isRefusedAlone(cause: string, issuedToOthers: number): boolean {
   return cause === 'unauthenticated' && issuedToOthers > 0
 }

@@ -1,4 +1,4 @@
-/** What an installation without the native addon lacks. */
+/** Warns that an installation without the native addon checks less. */
 import { LESS_STRICT } from '../life/process-setup.ts'
 import { type Finding, warning } from './finding.ts'
 

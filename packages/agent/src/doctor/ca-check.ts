@@ -1,4 +1,4 @@
-/** Asks the CA for one certificate, as the agent would: whether it is there, takes the token, signs, and which time it has. */
+/** Asks the CA for one certificate, as the agent would: is it reachable, does it take the token and sign, is its clock right. */
 import { X509Certificate } from 'node:crypto'
 import { nodeCertificateVerifier } from '@livery/core'
 import {
@@ -23,7 +23,7 @@ import { Registry } from '../observe/prometheus.ts'
 import { ConfigError, describeConfigError } from '../schema/config-error.ts'
 import { type Finding, ok, skipped, wrong } from './finding.ts'
 
-/** The outcome of the question to the CA. */
+/** The CA's answer. */
 export interface CAResult {
   readonly findings: readonly Finding[]
   /** The code of its refusal; `undefined` if it issued, or was not asked. */
@@ -33,7 +33,7 @@ export interface CAResult {
 
 const TIMEOUT_MS = 15_000
 
-/** Costs the CA one certificate, of the first identity that is configured. */
+/** Costs the CA one certificate, for the first configured identity. */
 export async function askCA(loaded: LoadedConfig, clock: Clock): Promise<CAResult> {
   const { ca, identities, kubernetes } = loaded.config
   const subject = describeCA(ca)
@@ -43,7 +43,7 @@ export async function askCA(loaded: LoadedConfig, clock: Clock): Promise<CAResul
       skipped('ca', subject, 'it is in the process of the agent: there is nothing to reach, and no other clock'),
     )
   if (!identity) {
-    const reason = kubernetes ? 'the identities are those of pods' : 'the configuration lists no identity'
+    const reason = kubernetes ? 'the identities come from pods' : 'the configuration lists no identity'
     return unasked(skipped('ca', subject, `it was not asked: ${reason}. Run: livery ca test`))
   }
   try {
@@ -107,11 +107,11 @@ async function request(
 }
 
 async function rootsOf(client: CAClient, signal: AbortSignal): Promise<readonly string[]> {
-  // The agent goes by what came with the certificate until the list can be had.
+  // The agent uses the roots that came with the certificate until the list is available.
   return (await client.trustBundle?.({ signal }).catch(() => [])) ?? []
 }
 
-/** As the agent checks it, at the time that the CA has: the clock is a finding of its own. Wipes a key that came with it. */
+/** Checks as the agent does, at the CA's time: the clock is a separate finding. Wipes a key that came with the answer. */
 export function checkAnswer(subject: string, { identity, issued, roots, publicKeyDer, at, groups }: Answered): Finding {
   const exchange = groups.size === 0 ? '' : `; key exchange: ${Array.from(groups, describeGroup).join(', ')}`
   const text = `it was asked for a test certificate for ${identity.id}, and issued it; that was thrown away${exchange}`
@@ -155,7 +155,7 @@ function checkClock(subject: string, { issued, config, at }: Asked): Finding {
   const { validFromDate, validToDate } = leafOf(issued)
   const dates = { notBefore: validFromDate.getTime(), notAfter: validToDate.getTime() }
   const difference = clockDifference(dates, { at, ttlMs: config.ttl })
-  if (!difference) return ok('clock', subject, 'it agrees with that of the CA')
+  if (!difference) return ok('clock', subject, "it agrees with the CA's clock")
   return wrong('clock', subject, clockText(difference), CLOCK_REMEDY)
 }
 
@@ -167,7 +167,7 @@ const REMEDIES: Readonly<Partial<Record<CAError['code'], string>>> = {
   timeout: 'Look whether the CA is busy, or waits for somebody to approve',
 }
 
-/** As OpenSSL words it, of the certificate of the CA's server. */
+/** OpenSSL's wording, about the certificate of the CA's server. */
 const CLOCK_FAULT = /certificate (?:is not yet valid|has expired)/
 
 function refused(subject: string, error: unknown): CAResult {
@@ -176,7 +176,7 @@ function refused(subject: string, error: unknown): CAResult {
   const reason = error instanceof ConfigError ? describeConfigError(error) : error
   const text = isTimeout ? `it did not answer within ${TIMEOUT_MS / 1000} s` : scrub(reason)
   const remedy = CLOCK_FAULT.test(text)
-    ? 'Compare the clock here with that of the CA (timedatectl), and look at the dates of its own certificate'
+    ? "Compare the clock here with the CA's (timedatectl), and look at the dates of its own certificate"
     : (REMEDIES[code] ?? 'Run livery ca test with this configuration: it shows case by case what fails')
   return {
     findings: [

@@ -1,4 +1,4 @@
-/** `livery doctor`: looks at everything that can keep the agent from serving, and says what to do about each. */
+/** `livery doctor`: looks at everything that can keep the agent from serving, and prints the remedies. */
 import { SystemClock } from '@livery/core/plugin'
 import { EXIT } from '../commands/exit-code.ts'
 import type { GlobalOptions, Terminal } from '../commands/terminal.ts'
@@ -49,7 +49,7 @@ const SIGNS: Readonly<Record<Finding['state'], string>> = {
   skipped: 'skipped',
 }
 
-/** More findings of a kind than these are one row, lest a thousand sockets hide the one that is wrong. */
+/** More findings of one kind share a row, lest a thousand sockets hide the one that is wrong. */
 const MAX_ROWS = 3
 
 const WELL = [
@@ -57,7 +57,7 @@ const WELL = [
   'Compare livery trust status of both, and see docs/run/runbook/calls-refused.md',
 ]
 
-/** The worst first. A row each, below it the facts and the remedy, and at the end how much is wrong. */
+/** Worst first. One row per finding, with facts and remedy below, and a total at the end. */
 export function describeFindings(all: readonly Finding[], columns = Number.POSITIVE_INFINITY): string {
   const findings = worstFirst(summedUp(all))
   const rows = layOut(findings.map(({ state, check, subject }) => [SIGNS[state], check, subject]))
@@ -71,14 +71,14 @@ export function describeFindings(all: readonly Finding[], columns = Number.POSIT
   return `${[...lines, '', ...verdict].join('\n')}\n`
 }
 
-/** By state; within one, in the order in which they were found. */
+/** Sorted by state, then in the order of the checks. */
 function worstFirst(findings: readonly Finding[]): Finding[] {
   const byState = Map.groupBy(findings, ({ state }) => state)
   const rest = findings.filter(({ state }) => state !== 'wrong' && state !== 'warning')
   return [...(byState.get('wrong') ?? []), ...(byState.get('warning') ?? []), ...rest]
 }
 
-/** With one finding in place of many good ones of a kind, or of many with one cause, where the first of them was. */
+/** One finding replaces many good ones of a kind, or many with one cause, at the first one's place. */
 function summedUp(findings: readonly Finding[]): readonly Finding[] {
   const groups = Map.groupBy(findings, causeOf)
   return findings.flatMap(finding => {
@@ -94,7 +94,7 @@ function summedUp(findings: readonly Finding[]): readonly Finding[] {
   })
 }
 
-/** Equal of findings that differ only in their subjects; good ones of a kind are all equal. */
+/** The same for findings that differ only in subject; good findings of a kind are all the same. */
 function causeOf({ state, check, subject, text }: Finding): string {
   return JSON.stringify([state, check, state === 'ok' ? '' : text.replaceAll(subject, '')])
 }

@@ -30,7 +30,7 @@ function rootFilesOf({ rootCert, members = [] }: CASection): readonly string[] {
 }
 
 const MONTH_MS = 30 * 86_400_000
-/** As the transport to the CA reads it. */
+/** The same limit as in the transport to the CA. */
 const MAX_ROOT_BYTES = 1_048_576
 
 /** The certificates that verify the CA itself. */
@@ -52,12 +52,12 @@ async function rootFindings(path: string, now: number): Promise<Finding[]> {
   }
 }
 
-/** A range can have ten thousand outputs, which are on one disk. */
+/** A range can have ten thousand outputs, all on one disk. */
 const MAX_DIRECTORIES = 20
-/** Of a few thousand certificates with their keys. */
+/** Room for a few thousand certificates with their keys. */
 const LEAST_BYTES = 16 * 1024 * 1024
 
-/** The directories that the agent writes to, as far as they are there. */
+/** The existing directories that the agent writes to. */
 export async function diskFindings({ store, identities }: Config): Promise<Finding[]> {
   const outputs = identities.flatMap(({ output }) => output?.directory ?? [])
   const directories = new Set([...(store ? [store.directory] : []), ...outputs])
@@ -71,7 +71,7 @@ async function diskFinding(directory: string): Promise<Finding | undefined> {
   const free = stats.bavail * stats.bsize
   const remedy =
     'Make room there, and do not restart the agent before: until then new certificates are not on disk for a restart, or for the programs that read them'
-  // File systems without a table of files, such as btrfs, say 0 of 0.
+  // File systems without a table of files, such as btrfs, report 0 of 0.
   if (stats.files > 0 && stats.ffree === 0) return wrong('disk', directory, 'no further file can be made there', remedy)
   if (free < LEAST_BYTES) return wrong('disk', directory, `${Math.floor(free / 1024)} KiB are free`, remedy)
   return ok('disk', directory, `${Math.floor(free / 1024 / 1024)} MiB are free`)

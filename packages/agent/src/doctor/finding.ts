@@ -16,7 +16,7 @@ export interface Finding {
     | 'inotify'
   /** Only `wrong` makes the command fail. `skipped`: it could not be looked at, and the text says why. */
   readonly state: 'ok' | 'warning' | 'wrong' | 'skipped'
-  /** The subject, such as a path. Nothing here has a token or a key. */
+  /** The subject, such as a path. A finding never contains a token or a key. */
   readonly subject: string
   readonly text: string
   /** The remedy. */

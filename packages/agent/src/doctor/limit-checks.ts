@@ -10,10 +10,10 @@ import type { Config } from '../config/load.ts'
 import { sdsSockets } from '../sds/sds-sockets.ts'
 import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
 
-/** Beside its sockets, for the callers of one node: with fewer some are sure to be refused. */
+/** Needed beside the sockets, for the callers of one node: with fewer some are sure to be refused. */
 const LEAST_FILES = 1_152
 
-/** From the agent where one runs: this command has other limits than a service. */
+/** The running agent's limit, if one runs: this command has other limits than a service. */
 export function openFilesFinding(config: Config, agent: ProblemList | undefined): Finding {
   const sockets = sdsSockets(config, 1)
   const limit = agent?.openFiles ?? readDescriptorLimit()
@@ -31,11 +31,11 @@ export function openFilesFinding(config: Config, agent: ProblemList | undefined)
 
 const INSTANCES = ['/proc/sys/fs/inotify/max_user_instances', '/proc/sys/user/max_inotify_instances']
 const WATCHES = ['/proc/sys/fs/inotify/max_user_watches', '/proc/sys/user/max_inotify_watches']
-/** The agent watches the folder of each token, root, certificate file and configuration file that it has. */
+/** The agent watches the folder of each token, root, certificate file and configuration file. */
 const LEAST_WATCHES = 1_024
 const LEAST_INSTANCES = 8
 
-/** They count for each user, so this is about the agent's only if this command runs as the same user. */
+/** These limits are per user, so the finding is about the agent's only if this command runs as the same user. */
 export async function inotifyFinding(): Promise<Finding> {
   const [instances, watches] = [await least(INSTANCES), await least(WATCHES)]
   const subject = `uid ${process.getuid?.()}`
@@ -66,7 +66,7 @@ function watchError(): string | undefined {
   }
 }
 
-/** The kernel holds to the lowest, that of a user namespace too. */
+/** The lowest limit counts, including a user namespace's. */
 async function least(paths: readonly string[]): Promise<number | undefined> {
   const texts = await Promise.all(paths.map(path => readFile(path, 'utf8').catch(() => '')))
   const limits = texts.filter(text => text !== '').map(Number)

@@ -15,12 +15,12 @@ export async function findAgent(sources: ConfigSources): Promise<ProblemList | F
     return await readAdmin<ProblemList>('/problems', problemsForm, sources)
   } catch (error) {
     const remedy =
-      'Start it, if it is to run now; one that runs and cannot listen there has logged endpoint-waiting. What follows is what it would find'
+      'The lines below check what the agent needs at its start. If it runs, look for endpoint-waiting in its log: another process may have this address'
     return wrong('agent', 'livery run', scrub(error), remedy)
   }
 }
 
-/** `caCode`: of the CA's answer to this command, where it refused. */
+/** `caCode`: the CA's refusal of this command, if it refused. */
 export function agentFindings({ problems, now }: ProblemList, caCode?: CAErrorCode): Finding[] {
   const found = problems.map(problem => findingOf(problem, now, caCode))
   const has = (check: Check) => found.some(each => each.check === check)

@@ -1,4 +1,4 @@
-/** Whether callers can get to each socket of the configuration, and nobody else can put another in its place. */
+/** Whether callers can reach each configured socket, and nobody else can replace it. */
 import { lstat } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
@@ -9,12 +9,12 @@ import type { Config } from '../config/load.ts'
 import { sdsSockets } from '../sds/sds-sockets.ts'
 import { type Finding, ok, skipped, warning, wrong } from './finding.ts'
 
-/** A range can have ten thousand, which are alike. */
+/** A range can have ten thousand similar ones. */
 const MAX_SOCKETS = 100
 
 export async function socketFindings(config: Config, isRunning: boolean): Promise<Finding[]> {
   shareFolders(config.sharedFolders)
-  // Of no importance here: how many identities a caller may hold.
+  // The second argument, a caller's share of identities, is irrelevant here.
   const sockets = sdsSockets(config, 1)
   const findings: Finding[] = []
   for (const socket of sockets.slice(0, MAX_SOCKETS)) findings.push(...(await findingsOf(socket, isRunning)))
@@ -59,7 +59,7 @@ async function findingsOf(socket: SocketConfig, isRunning: boolean): Promise<Fin
     : [ok('socket', path, `mode ${octal(stats.mode)}, owner ${stats.uid}:${stats.gid}, it answers`)]
 }
 
-/** Users to whom root or this user gave a folder are the agent's, perhaps: this command may run as another one. */
+/** A folder that root or this user gave away probably belongs to the agent's user: this command may run as another one. */
 function folderFinding(path: string): Finding | undefined {
   const folder = dirname(path)
   try {
@@ -67,7 +67,7 @@ function folderFinding(path: string): Finding | undefined {
     return undefined
   } catch (error) {
     if (!(error instanceof UntrustedPathError)) {
-      // The agent makes it.
+      // The agent makes the folder.
       if (systemErrorCode(error) === 'ENOENT') return undefined
       return skipped('socket', path, `its folder ${folder} cannot be looked at (${systemErrorCode(error)})`)
     }
@@ -76,7 +76,7 @@ function folderFinding(path: string): Finding | undefined {
   }
 }
 
-/** The message ends with what to do. */
+/** The message ends with the remedy. */
 function splitRemedy(message: string): readonly string[] {
   const at = message.search(/ (?:Run: |Use |Name )/)
   return at === -1 ? [message] : [message.slice(0, at), message.slice(at + 1)]

@@ -1,4 +1,4 @@
-/** The files with tokens for the CA: whether they can be read, for whom the tokens are, and until when. Never a token. */
+/** The files with tokens for the CA: are they readable, for which audience, and until when. Never shows a token. */
 import { stat } from 'node:fs/promises'
 import { MIN_SECRET_LENGTH, readSmallFile, scrub, systemErrorCode, UntrustedPathError } from '@livery/core/plugin'
 import * as v from 'valibot'
@@ -10,7 +10,7 @@ import { type Finding, ok, warning, wrong } from './finding.ts'
 
 /** A range can have ten thousand. */
 const MAX_TOKENS = 20
-/** As a source of credentials reads it. */
+/** The same limit as in a source of credentials. */
 const MAX_BYTES = 65_536
 
 export async function tokenFindings(config: Config, ca: CAResult, now: number): Promise<Finding[]> {
@@ -76,14 +76,14 @@ async function readToken(file: string): Promise<ReadToken> {
 
 const OTHERS_READ = 0o004
 
-/** kubelet mounts tokens so that every user of the container can read them: that is one pod's. */
+/** Kubelet mounts tokens readable for every user of the container: that exposes them to one pod only. */
 async function exposureOf(file: string): Promise<Finding | undefined> {
   const { mode } = await stat(file)
   if ((mode & OTHERS_READ) === 0 || file.startsWith('/var/run/secrets/')) return undefined
   return warning('token', file, 'every user of this machine can read it', `Run: chmod o-r ${file}`)
 }
 
-/** Seconds since the epoch that a `Date` can have. */
+/** Seconds since the epoch that a `Date` can hold. */
 const time = v.optional(v.pipe(v.number(), v.minValue(-8.64e12), v.maxValue(8.64e12)))
 /** RFC 7519, section 4.1. */
 const claims = v.object({
@@ -100,7 +100,7 @@ interface Claims {
   readonly begins: number | undefined
 }
 
-/** `undefined` of a token that is not a JWT. */
+/** `undefined` for a token that is not a JWT. */
 function claimsOf(token: string): Claims | undefined {
   const [, payload, signature, ...rest] = token.split('.')
   if (payload === undefined || signature === undefined || rest.length > 0) return undefined
@@ -117,7 +117,7 @@ function claimsOf(token: string): Claims | undefined {
   }
 }
 
-/** Tokens of kubelet are renewed at a fifth of their life: an hour's at twelve minutes. */
+/** Kubelet renews tokens when a fifth of their life is left: an hour's token at twelve minutes. */
 const SOON_MS = 300_000
 const MAX_OFFSET_MS = 60_000
 
@@ -139,12 +139,7 @@ function claimFindings(file: string, { audiences, expires, begins }: Claims, { c
     )
   if (begins !== undefined && begins - now > MAX_OFFSET_MS)
     findings.push(
-      wrong(
-        'clock',
-        file,
-        `it is valid only from ${at(begins)}: the clock here is behind that of its issuer`,
-        CLOCK_REMEDY,
-      ),
+      wrong('clock', file, `it is valid only from ${at(begins)}: the clock here is behind its issuer's`, CLOCK_REMEDY),
     )
   const audience = audienceFinding(file, audiences, { config, ca })
   return audience ? [...findings, audience] : findings
@@ -153,7 +148,7 @@ function claimFindings(file: string, { audiences, expires, begins }: Claims, { c
 /** The audience that istiod takes, unless its TOKEN_AUDIENCES says otherwise. */
 const ISTIO_AUDIENCE = 'istio-ca'
 
-/** Which audience a CA takes only the CA knows: a token that it took has the right one. */
+/** Only the CA knows which audience it takes: a token that it took has the right one. */
 function audienceFinding(
   file: string,
   audiences: readonly string[],

@@ -1,4 +1,4 @@
-/** The module `files`: secrets that callers name by where others write them, and certificates in well-known folders. */
+/** The module `files`: secrets that callers name by their location, and certificates in well-known folders. */
 import {
   FILE_DEFAULTS,
   FileSecrets,
@@ -45,13 +45,13 @@ function openFileSecrets({ config, clock, vault, scopes, events, objects, pods }
         .of('files')
         .warn(
           { err },
-          `cannot watch the files that are named: they are looked at every ${FILE_DEFAULTS.pollMs / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances`,
+          `cannot watch the files that callers name: they are read every ${FILE_DEFAULTS.pollMs / 1000} s. Raise fs.inotify.max_user_watches or max_user_instances`,
         ),
     report: (name, event) => events.emit({ name, time: clock.now(), event }),
   })
 }
 
-/** `files.allow`, or the well-known folders and those that the rules of the sockets name. */
+/** `files.allow`, or the well-known folders and the folders in the sockets' rules. */
 function allowedFolders({ files, sockets, identities }: Config): readonly string[] {
   if (files.allow) return files.allow
   const rules = [

@@ -1,10 +1,10 @@
-/** Puts the certificates in well-known folders before the CA, where such folders are. */
+/** Gives certificates in existing well-known folders precedence over the CA. */
 import { existsSync, realpathSync } from 'node:fs'
 import type { CAClient } from '@livery/core/plugin'
 import type { Basis } from '../life/basis.ts'
 import { pluginLog } from '../observe/plugin-log.ts'
 
-/** Resolves with `ca` itself where none of `files.wellKnown` is there, or files are what the plugin reads anyway. */
+/** Resolves with `ca` itself if no folder of `files.wellKnown` exists, or the plugin reads files anyway. */
 export async function withWellKnownFiles({
   config,
   ca,

@@ -89,7 +89,7 @@ test('a Secret is gone if the API server says so, and not if something on the wa
   await isSeen
   server.fault = ({ verb }) => (verb === 'get' ? { status: 404, message: 'no such page', reason: 'other' } : undefined)
   const failed = clock.now()
-  await assert.rejects(read(), /Cannot get the Secret edge\/web: the answer is 404, and not that of an API server/)
+  await assert.rejects(read(), /Cannot get the Secret edge\/web: the answer is 404, not from an API server/)
   server.fault = () => undefined
   await changed()
   assert.ok(clock.now() - failed >= 8_000)

@@ -1,4 +1,4 @@
-/** The Secrets of the configured namespaces: which of them may be named, and whether the API server lets them be watched. */
+/** The Secrets of the configured namespaces: which ones callers may name, and whether the API server allows their watch. */
 import { ApiConnection, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
 import type { KubernetesObject } from '@livery/core'
 import type { SecretObjects } from '@livery/core/file-secrets'
@@ -14,7 +14,7 @@ export class ClusterSecrets implements SecretObjects, AsyncDisposable {
   readonly #log: Pick<PluginLog, 'warn' | 'info'>
   readonly #connection: ApiConnection
   readonly #followed = new Set<FollowedSecret>()
-  /** Those whose watch does not work. */
+  /** Secrets whose watch fails. */
   readonly #unwatched = new Set<FollowedSecret>()
 
   /** Throws an `Error` outside of a pod. `root`: where the pod's service account is mounted, for tests. */
@@ -62,7 +62,7 @@ export class ClusterSecrets implements SecretObjects, AsyncDisposable {
     await this.#connection[Symbol.asyncDispose]()
   }
 
-  /** One line for all of them: where one is not watched, the others are not, mostly. */
+  /** Logs once for all: if one watch fails, the others mostly do too. */
   #onState(followed: FollowedSecret, state: WatchState): void {
     const log = this.#log
     if (state.kind !== 'watching') {

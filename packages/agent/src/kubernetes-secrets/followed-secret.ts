@@ -1,4 +1,4 @@
-/** One Secret at the API server: its metadata are watched, its content is read when they say that it changed. */
+/** One Secret at the API server: its metadata are watched, and a change there triggers a read of its content. */
 import {
   type ApiConnection,
   apiRetryMs,
@@ -9,7 +9,7 @@ import {
 import type { KubernetesObject } from '@livery/core'
 import { after, CAError, type Clock, withDeadline } from '@livery/core/plugin'
 
-/** A Secret that is written in a loop is read so often. */
+/** Least time between reads of a Secret that changes constantly. */
 const PACE_MS = 1_000
 const TIMEOUT_MS = 30_000
 
@@ -30,7 +30,7 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
   /** The version that was read last; `undefined` if there was no such Secret, `null` if nothing was read. */
   #version: string | undefined | null = null
   #failures = 0
-  /** Runs until the next call may be made; `isDue`: one is made then. */
+  /** Runs until the next call may be made; `isDue`: a call follows then. */
   #pause: Disposable | undefined
   #isDue = false
 
@@ -40,7 +40,7 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
     this.#path = `/api/v1/namespaces/${namespace}/secrets`
     this.#what = `the Secret ${namespace}/${name}`
     this.#watcher = new ObjectWatcher({
-      // RBAC can name a Secret in the rights to list and to watch if this selector does.
+      // RBAC rules for list and watch can name one Secret only with this selector.
       api: new ObjectsApi({
         connection,
         clock,
@@ -89,7 +89,7 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
     await this.#watcher[Symbol.asyncDispose]()
   }
 
-  /** `undefined` if the server says that there is no such Secret. */
+  /** `undefined` if the server reports that the Secret does not exist. */
   async #get(): Promise<object | undefined> {
     const { connection, clock, name } = this.#options
     const call = { what: `get ${this.#what}`, verb: 'get', resource: 'secrets' } as const
@@ -99,9 +99,9 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
       connection.request(call, { signal }, { path: `${this.#path}/${name}`, expected: [404] }),
     )
     if (status !== 404) return json
-    // Something on the way answers 404 as well, and nothing was deleted then.
+    // A proxy on the way can answer 404 too, and then nothing was deleted.
     if (json['reason'] === 'NotFound') return undefined
-    const reason = 'the answer is 404, and not that of an API server. Look at what is on the way'
+    const reason = 'the answer is 404, not from an API server. Look at what is on the way'
     throw new CAError('bad-response', `Cannot ${call.what}: ${reason}; it is asked again.`)
   }
 
@@ -111,7 +111,7 @@ export class FollowedSecret implements Disposable, AsyncDisposable {
     if (!this.#pause) this.#wait(0)
   }
 
-  /** By lifetimes, not dates: a clock that is set back delays no change. */
+  /** Waits by lifetimes, not dates: a clock that is set back delays no change. */
   #wait(ms: number): void {
     this.#pause?.[Symbol.dispose]()
     if (this.#ending.signal.aborted) return

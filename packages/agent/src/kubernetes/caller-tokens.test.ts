@@ -107,7 +107,7 @@ test('a pod has 16 tokens at once, and another pod its own', async t => {
   const { follow, tokens } = await setUp(t)
   const all = Array.from({ length: 16 }, (_, index) => follow('uid-a', `api-${index}`))
   const refusal = (pod: string, audience = 'more') => tokens.noRoom({ kind: 'pod-token', audience, pod })
-  assert.match(refusal('uid-a') ?? '', /^would be one more than 16.*: it waits until another is let go of; ask for/)
+  assert.match(refusal('uid-a') ?? '', /^would be one more than 16.*: it waits until another is released; ask for/)
   await assert.rejects(follow('uid-a', 'more').read(), /one more than 16/)
   assert.deepEqual([refusal('uid-a', 'api-3'), refusal('uid-b')], [undefined, undefined])
   all[0]?.[Symbol.dispose]()

@@ -1,4 +1,4 @@
-/** The tokens that callers get by `token://AUDIENCE`: each of its own pod, and forgotten with it. */
+/** Tokens that callers get by `token://AUDIENCE`: each belongs to the caller's pod, and is forgotten with it. */
 import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
 import type { TokenName } from '@livery/core'
 import type { FollowedToken, PodTokenSource } from '@livery/core/file-secrets'
@@ -7,14 +7,14 @@ import { HeldToken, LIFE_SECONDS } from './held-token.ts'
 import type { PodTable } from './pod.ts'
 import { requestToken } from './token-request.ts'
 
-/** Each is a call of the API server now and then. */
+/** Each token costs a call of the API server now and then. */
 const MAX_OF_POD = 16
 
 export class CallerTokens implements PodTokenSource, Disposable {
   readonly #clock: Clock
   readonly #pods: PodTable
   readonly #connection: Pick<ApiConnection, 'request'>
-  /** Tokens by the UID of their pod and by audience. A token stays while its pod does: who asks again and again costs one call. */
+  /** Tokens by the UID of their pod and by audience. A token stays while its pod does: repeated requests cost one call. */
   readonly #held = new Map<string, Map<string, HeldToken>>()
   readonly #subscription: Disposable
 
@@ -38,7 +38,7 @@ export class CallerTokens implements PodTokenSource, Disposable {
     const held = [...(this.#held.get(uid) ?? [])]
     const followed = held.filter(([other, { isFollowed }]) => isFollowed && other !== audience)
     if (followed.length < MAX_OF_POD) return undefined
-    return `would be one more than ${MAX_OF_POD}, as many tokens as a pod can have at once: it waits until another is let go of; ask for fewer audiences`
+    return `would be one more than ${MAX_OF_POD}, as many tokens as a pod can have at once: it waits until another is released; ask for fewer audiences`
   }
 
   follow(name: TokenName, onChange: () => void): FollowedToken {
@@ -81,7 +81,7 @@ function end(tokens: Map<string, HeldToken>, audience: string, token: HeldToken)
   tokens.delete(audience)
 }
 
-/** Between the answer to a caller and the watch of its name the pod may have ended. */
+/** The pod may end between the answer to a caller and the watch of its name. */
 function refused(reason: string): FollowedToken {
   const failure = new CAError('unavailable', `Cannot get the token: it ${reason}.`, { local: true })
   return { read: () => Promise.reject(failure), [Symbol.dispose]() {} }

@@ -1,4 +1,4 @@
-/** The pods of this node, from the API server to the identities that are held for them. */
+/** The pods of this node, from the API server to their held identities. */
 import { ApiConnection, ObjectsApi, ObjectWatcher, PodLogin, type WatchState } from '@livery/ca-plugins/kubernetes-api'
 import { type Clock, isSpiffeId, sleep, type WorkloadTokens } from '@livery/core/plugin'
 import { parseDnsTemplate, parseIdentityTemplate } from '../config/identity-template.ts'
@@ -24,9 +24,9 @@ const REMEDY = 'Remove the section kubernetes, or run it in a pod'
 export class FollowedPods implements AsyncDisposable {
   /** The tokens of the listed pods. */
   readonly tokens: WorkloadTokens
-  /** Those that the pods themselves ask for. */
+  /** The tokens that pods request themselves. */
   readonly callerTokens: CallerTokens
-  /** `undefined` where no socket identifies pods and this machine does not let the agent. */
+  /** `undefined` if no socket identifies pods and this machine prevents it. */
   readonly callers: PodCallers | undefined
   readonly #clock: Clock
   readonly #log: EventLog
@@ -36,7 +36,7 @@ export class FollowedPods implements AsyncDisposable {
   readonly #watcher: ObjectWatcher<unknown>
   #identities: PodIdentities | undefined
 
-  /** Begins to list. Throws an `Error` outside of a pod. */
+  /** Starts the list. Throws an `Error` outside of a pod. */
   constructor(setting: KubernetesSetting, { config, clock, log, metrics, scopes, events }: Basis) {
     const { nodeName, identity, selector, namespaces, dnsNames = [] } = setting
     const { trustDomain } = config
@@ -85,7 +85,7 @@ export class FollowedPods implements AsyncDisposable {
     return podNameOf(subject, this.#pods)
   }
 
-  /** Has the identities of the pods held until the result is disposed, or this is. */
+  /** Holds the identities of the pods until the result or this is disposed. */
   follow(holder: IdentityHolder): Disposable {
     this.#identities = this.#stack.use(
       new PodIdentities({
@@ -99,7 +99,7 @@ export class FollowedPods implements AsyncDisposable {
     return this.#identities
   }
 
-  /** Resolves when the identities of the pods that were listed first are held, after 30 s in any case. */
+  /** Resolves when the identities of the first listed pods are held, after 30 s at the latest. */
   async listed(): Promise<void> {
     await Promise.race([this.#identities?.listed, sleep(this.#clock, PATIENCE_MS)])
   }

@@ -1,17 +1,17 @@
-/** One token of one pod: asked for when it is read, renewed while somebody follows it, dropped at its end. */
+/** One token of one pod: requested when it is read, renewed while anything follows it, dropped at its end. */
 import { apiRetryMs } from '@livery/ca-plugins/kubernetes-api'
 import { after, CAError, type Clock, type Credential } from '@livery/core/plugin'
 
-/** How long a token is asked to live. The API server may give one that lives longer, which is renewed as early all the same. */
+/** The requested lifetime. The API server may give a longer one; the token is renewed just as early. */
 export const LIFE_SECONDS = 3_600
 const RENEW_AT = 0.75
-/** A call may take so long, and so a token may be as old when it comes; at most a part of a short life. */
+/** Longest duration of a call, and so the age of a new token; at most a part of a short life. */
 const MARGIN_MS = 10_000
 const MARGIN_SHARE = 0.1
-/** A token of no life leads to no more calls than this. */
+/** Bounds the calls even if tokens have no lifetime. */
 const LEAST_BETWEEN_MS = 3_000
 
-/** Counts lifetimes, not dates: the clock of this machine may be set, and differs from that of the API server. */
+/** Counts lifetimes, not dates: this machine's clock may be set, and differs from the API server's. */
 export class HeldToken implements Disposable {
   readonly #clock: Clock
   readonly #request: (signal: AbortSignal) => Promise<Credential>
@@ -20,7 +20,7 @@ export class HeldToken implements Disposable {
   #held: { readonly token: string; readonly lifeMs: number; readonly since: number } | undefined
   #isDue = false
   #failures = 0
-  /** Until the next try. */
+  /** The failure that stands until the next try. */
   #failure: CAError | undefined
   #flight: Promise<void> | undefined
   /** Timers: one for the renewal or the next try, one for the end of the token. */
@@ -36,14 +36,14 @@ export class HeldToken implements Disposable {
     return this.#followers.size > 0
   }
 
-  /** Calls `onChange` when a read is worth it, until the result is disposed. */
+  /** Calls `onChange` when a new read is useful, until the result is disposed. */
   follow(onChange: () => void): Disposable {
     const own = () => onChange()
     this.#followers.add(own)
     return { [Symbol.dispose]: () => void this.#followers.delete(own) }
   }
 
-  /** A failed renewal rejects once; whoever reads then, until the next try, gets the old one. */
+  /** A failed renewal rejects one read; later reads get the old token until the next try. */
   async read(): Promise<{ readonly token: string; readonly lifeMs: number }> {
     const isUsable = this.#held && (!this.#isDue || this.#failure)
     if (!isUsable) {

@@ -1,4 +1,4 @@
-/** The directory of callers for sockets that identify pods, where this machine lets the agent see whose connection it is. */
+/** The directory of callers for sockets that identify pods, if this machine lets the agent identify its peers. */
 import { readPeerCgroups } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
 import { ConfigError, UNWRITTEN } from '../schema/config-error.ts'
@@ -14,8 +14,8 @@ const NO_ADDON = new Fault(
 )
 
 /**
- * Throws a `ConfigError` where a socket identifies pods and this machine does not let the agent. Without such a socket
- * that is not an error: returns `undefined`.
+ * Throws a `ConfigError` if a socket identifies pods and this machine prevents it. Without such a socket that is no
+ * error: returns `undefined`.
  */
 export function identifyPods({ kubernetes, sockets, identities }: Config, pods: PodTable): PodCallers | undefined {
   const isInPod = process.env['KUBERNETES_SERVICE_HOST'] !== undefined

@@ -18,7 +18,7 @@ function withMetadata(pod: PodResource, metadata: object): PodResource {
   return { ...pod, metadata: { ...pod.metadata, ...metadata } }
 }
 
-test('the identity is that of the service account by default, for pods that are labelled', () => {
+test('the identity comes from the service account by default, for pods that are labelled', () => {
   assert.equal(identityOf({ serviceAccount: 'api' }), 'spiffe://cluster.local/ns/default/sa/api')
   assert.equal(identityOf({ labels: {} }), undefined)
   assert.equal(identityOf({ labels: { 'livery.dev/inject': 'yes' } }), undefined)
@@ -37,7 +37,7 @@ test('a template takes names, labels and annotations, and a pod that cannot fill
     ['spiffe://cluster.local/{annotation:example.com/id}-{uid}', `spiffe://cluster.local/x-1-${UID}`],
     ['spiffe://{trustDomain}/{label:none}', 'it has no label:none'],
     ['spiffe://{trustDomain}/{label:bad}', 'it has no label:bad'],
-    // With it a pod could write segments of its own.
+    // A slash would let a pod write further segments.
     ['spiffe://{trustDomain}/{annotation:slash}', 'its annotation:slash has characters other than letters'],
     ['spiffe://{trustDomain}/{annotation:space}', 'its annotation:space has characters other than letters'],
     ['spiffe://{trustDomain}/{annotation:dots}', 'the template makes no SPIFFE ID of it'],
@@ -131,7 +131,7 @@ test('other labels change the identity, and an object that cannot be read change
   )
 })
 
-test('the mirror of a static pod is known by the UID that kubelet uses, and never takes that of another pod', () => {
+test('the mirror of a static pod is known by the UID that kubelet uses, and never takes the UID of another pod', () => {
   const hash = 'a1b2c3d4e5f60718293a4b5c6d7e8f90'
   const mirrorOf = (uid: string) => ({ 'kubernetes.io/config.mirror': uid, 'kubernetes.io/config.hash': uid })
   const { pods, problems } = podTable({ identity: 'spiffe://{trustDomain}/{pod}' })
@@ -151,7 +151,7 @@ test('the mirror of a static pod is known by the UID that kubelet uses, and neve
   )
   assert.deepEqual([pods.get(UID)?.name, pods.get(hash)?.name], ['web', 'etcd'])
 
-  // A pod of its own UID goes before a mirror that says so.
+  // A pod whose UID is really this one takes precedence over a mirror that claims it.
   pods.delete(web)
   pods.put(podResource({ name: 'early-thief', annotations: mirrorOf(UID) }))
   assert.equal(pods.get(UID)?.name, 'early-thief')

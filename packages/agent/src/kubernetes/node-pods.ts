@@ -1,4 +1,4 @@
-/** The pods of this node as the API server described them last, each with its identity. */
+/** The pods of this node as the API server last described them, each with its identity. */
 import { isDeepStrictEqual } from 'node:util'
 import { Events } from '@livery/core'
 import type { PodFacts } from '../config/identity-template.ts'
@@ -9,18 +9,18 @@ import { dnsNamesOf, identityOf, type PodRules } from './pod-rules.ts'
 /** A kubelet runs 110 by default; some providers allow 1,000. */
 const MAX_PODS = 4_096
 
-/** Why an object of the API server gives no pod, or its pod no identity. */
+/** Why an object of the API server yields no pod, or its pod no identity. */
 export interface PodProblem {
-  /** As `namespace/name`, where that can be read. */
+  /** `namespace/name`, where that can be read. */
   readonly pod: string | undefined
-  /** The template of the DNS name that it goes without, where it has an identity. */
+  /** The template of the missing DNS name, where the pod has an identity. */
   readonly dnsName?: string
   readonly reason: string
 }
 
 interface Known {
   readonly pod: Pod
-  /** Why it has no identity though it is chosen, or goes without a DNS name. */
+  /** Why it has no identity though it is chosen, or lacks a DNS name. */
   readonly problems: readonly Omit<PodProblem, 'pod'>[]
   readonly isMirror: boolean
 }
@@ -41,11 +41,11 @@ export class NodePods implements PodTable {
   readonly #nodeName: string
   readonly #rules: PodRules
   readonly #report: (problem: PodProblem) => void
-  /** By the UID of the API server's object. */
+  /** Keyed by the UID of the API server's object. */
   readonly #objects = new Map<string, Known>()
-  /** By the UID on the node, to that of the object. */
+  /** The object's UID, keyed by the UID on the node. */
   readonly #byUid = new Map<string, string>()
-  /** Of objects that are not used, by their UID, so that each is reported once. */
+  /** Why objects are refused, by their UID, so that each is reported once. */
   readonly #refused = new Map<string, string>()
 
   #isListed = false
@@ -88,7 +88,7 @@ export class NodePods implements PodTable {
     if (typeof uid === 'string') this.#remove(uid)
   }
 
-  /** Makes `objects` all that there is. */
+  /** Replaces all objects. */
   replace(objects: readonly (PodObject | UnusableObject)[]): void {
     this.#isListed = true
     const listed = new Set(objects.map(({ uid }) => uid))
@@ -96,7 +96,7 @@ export class NodePods implements PodTable {
     for (const object of objects) this.#put(object)
   }
 
-  /** Keeps of an object only what is needed, for {@link replace}. */
+  /** Keeps the needed part of an object, for {@link replace}. */
   read(value: unknown): PodObject | UnusableObject {
     const nodeName = this.#nodeName
     const rules = this.#rules
@@ -107,7 +107,7 @@ export class NodePods implements PodTable {
     )
   }
 
-  /** An object that cannot be used changes nothing of a pod that is known. */
+  /** An unusable object changes nothing of a known pod. */
   #put(object: PodObject | UnusableObject): void {
     if ('problem' in object) this.#refuse(object.uid ?? '', { pod: undefined, reason: object.problem })
     else if (object.hasEnded) this.#remove(object.uid)
@@ -144,8 +144,8 @@ export class NodePods implements PodTable {
   }
 
   /**
-   * Why a new pod is not taken. Everybody who may make pods may write the annotations of a mirror, so a mirror never takes
-   * the UID of another pod, and gives its own up to a pod of that UID.
+   * Why a new pod is refused. Anybody who may make pods may write the annotations of a mirror, so a mirror never takes the
+   * UID of another pod, and gives up its UID to a pod that really has it.
    */
   #refusal({ uid }: PodFacts, isMirror: boolean): string | undefined {
     const holder = this.#byUid.get(uid)

@@ -1,4 +1,4 @@
-/** The directory of callers for the pods of a node: a connection is that of the pod in whose control group its process is. */
+/** The directory of callers for a node's pods: a process, and its connection, belongs to the pod of its control group. */
 import { Events, type PeerCredentials } from '@livery/core'
 import type { CallerDirectory, CallerFacts, Identification } from '@livery/sds-server'
 import type { Pod, PodTable } from './pod.ts'
@@ -13,8 +13,8 @@ export class PodCallers implements CallerDirectory, Disposable {
   readonly #subscription: Disposable
 
   /**
-   * `readPeerCgroups`: the text of `/proc/PID/cgroup` for the process that opened a connection: `@livery/native-keygen`.
-   * `roots`: of kubelet's control groups, see `findPod`.
+   * `readPeerCgroups`: reads `/proc/PID/cgroup` of the process that opened a connection: `@livery/native-keygen`.
+   * `roots`: the roots of kubelet's control groups, see `findPod`.
    */
   constructor(pods: PodTable, readPeerCgroups: (descriptor: number) => string, roots: readonly string[]) {
     this.#pods = pods
@@ -61,7 +61,7 @@ export function podNameOf(subject: string, pods: PodTable): string | undefined {
   return pod && `${pod.namespace}/${pod.name}`
 }
 
-/** The forms that `callers` of a socket can ask for. */
+/** The selectors that `callers` of a socket can require. */
 function selectorsOf({ namespace, serviceAccount, labels }: Pod): ReadonlySet<string> {
   const ofLabels = Array.from(labels, ([key, value]) => `label:${key}=${value}`)
   return new Set([`ns:${namespace}`, `sa:${serviceAccount}`, ...ofLabels])

@@ -80,7 +80,7 @@ for (const [what, root, path] of [
     assert.deepEqual(findPod(v2(relative), [root]), pod)
   })
 
-test('the roots are the top where the agent is in no pod, or in a cgroup namespace of its own', () => {
+test('the roots are the top where the agent is in no pod, or in a separate cgroup namespace', () => {
   for (const text of [v2('/'), v2('/system.slice/livery.service'), v1('/system.slice/livery.service', '/'), ''])
     assert.deepEqual(findRoots(text), [''])
   assert.deepEqual(findRoots(v1(`/kubepods/pod${UID}/${CONTAINER}`, '/')), [''])
@@ -138,7 +138,7 @@ for (const [what, path] of [
   ['in slices of another name, relative', `/../evil/kubepods-burstable-pod${underscored(UID)}.slice`],
   ['below another folder, relative', `/../../evil/pod${UID}/${CONTAINER}`],
 ] as const)
-  test(`a group named like that of a pod, ${what}, is in no pod`, () => {
+  test(`a group named like a pod's, ${what}, is in no pod`, () => {
     const found = findPod(v2(path), [''])
     assert.match(
       'problem' in found ? found.problem : found.uid,

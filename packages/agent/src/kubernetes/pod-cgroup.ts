@@ -1,4 +1,4 @@
-/** Finds the pod of a process in the text of its `/proc/PID/cgroup` (cgroups(7)), by the names that kubelet gives the groups of pods. */
+/** Finds the pod of a process in the text of its `/proc/PID/cgroup` (cgroups(7)), by kubelet's names of pod groups. */
 
 /** A pod, and its container where the path continues to one. */
 interface PodCgroup {
@@ -6,7 +6,7 @@ interface PodCgroup {
   readonly container: string | undefined
 }
 
-/** A path that has a group named like that of a pod. */
+/** A path with a group named like a pod's. */
 interface PodPath extends PodCgroup {
   readonly path: string
   /** The groups above kubelet's, without slashes at its ends; `undefined` if the group is not where kubelet makes them. */
@@ -14,14 +14,14 @@ interface PodPath extends PodCgroup {
 }
 
 const QOS = 'besteffort|burstable'
-/** The UID of a pod, or the hash of a static one, with dashes and as systemd has it. */
+/** The UID of a pod, or the hash of a static one, with dashes and in systemd's form. */
 const UID = '[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}'
 const SYSTEMD_UID = UID.replaceAll('-[', '_[')
 /** kubelet's cgroupfs driver: `pod<uid>`. */
 const FOLDER = new RegExp(`^pod(${UID})$`)
 /**
- * kubelet's systemd driver: `kubepods-burstable-pod<uid>.slice`. A runtime of the other driver makes one folder of it and
- * its own: `kubepods-burstable-pod<uid>.slice:cri-containerd:<container>`.
+ * kubelet's systemd driver: `kubepods-burstable-pod<uid>.slice`. A runtime with the other driver merges it with its own name
+ * into one folder: `kubepods-burstable-pod<uid>.slice:cri-containerd:<container>`.
  */
 const SLICE = new RegExp(
   `^((?:[^-/:]+-)*kubepods(?:-(?:${QOS}))?)-pod(${SYSTEMD_UID})\\.slice(?::[a-z-]+:([0-9a-f]{64}))?$`,
@@ -32,11 +32,11 @@ const MAX_SHOWN = 3
 const MAX_SHOWN_LENGTH = 300
 
 /**
- * The pod of a process, or for people what was found instead.
+ * The pod of a process, or a description of what was found instead.
  *
- * Only the outermost group that is named like that of a pod counts: a container can be allowed to make groups below its
- * own, and name them as it likes. It counts only if it is where kubelet makes them, below one of `roots`: the manager of a
- * user's services makes groups for that user, too. All hierarchies that know a pod must agree on it.
+ * Only the outermost group named like a pod's counts: a container can be allowed to make groups below its own, under any
+ * name. That group has to be where kubelet makes them, below one of `roots`: a user's service manager also makes groups
+ * for that user. All hierarchies that name a pod must agree.
  */
 export function findPod(text: string, roots: readonly string[]): PodCgroup | { readonly problem: string } {
   const paths = pathsOf(text)
@@ -45,19 +45,19 @@ export function findPod(text: string, roots: readonly string[]): PodCgroup | { r
   const [pod] = trusted
   if (pod && trusted.every(({ uid }) => uid === pod.uid))
     return { uid: pod.uid, container: trusted.find(({ container }) => container !== undefined)?.container }
-  if (pod) return { problem: `its control groups are those of two pods: ${quote(trusted.map(({ uid }) => uid))}` }
+  if (pod) return { problem: `its control groups belong to two pods: ${quote(trusted.map(({ uid }) => uid))}` }
   if (pods.length === 0) return { problem: `it is in no pod: its control groups are ${quote(paths)}` }
   const where = `${quote(pods.map(({ path }) => path))} is not below ${quote(roots.map(root => `/${root}`))}, where kubelet's groups are`
   return { problem: `it is in no pod: its control group ${where} (kubernetes.cgroupRoot)` }
 }
 
-/** The roots of kubelet's groups: where the agent's own pod is, or the top. */
+/** The roots of kubelet's groups: the groups above the agent's own pod, or the top. */
 export function findRoots(ownText: string): readonly string[] {
   const roots = pathsOf(ownText).flatMap(path => parsePodPath(path)?.root ?? [])
   return roots.length > 0 ? [...new Set(roots)] : ['']
 }
 
-/** As `PodPath.root` has it. */
+/** Brings a root to the form of `PodPath.root`. */
 export function normalizeRoot(root: string): string {
   return root.split('/').filter(Boolean).join('/')
 }
@@ -76,7 +76,7 @@ function parsePodPath(path: string): PodPath | undefined {
     if (!pod) continue
     const { uid, parents } = pod
     const container = pod.container ?? CONTAINER.exec(names[index + 1] ?? '')?.[1]
-    // Seen from another cgroup namespace, a path begins below the groups that both have in common.
+    // A path seen from another cgroup namespace begins below the common groups.
     return { path, uid, container, root: rootAbove(names.slice(0, index), parents, first > 0) }
   }
   return undefined
@@ -96,7 +96,7 @@ function parsePodName(name: string, above = ''): PodName | undefined {
   return { uid: uid.replaceAll('_', '-'), container, parents: container === undefined ? slicesOf(prefix) : [] }
 }
 
-/** `a-b` → `a-b.slice`, `a.slice`: systemd nests slices by their names. */
+/** `a-b` → `a-b.slice`, `a.slice`: systemd nests slices by name. */
 function slicesOf(prefix: string): readonly string[] {
   const parts = prefix.split('-')
   return parts.map((_, index) => `${parts.slice(0, parts.length - index).join('-')}.slice`)
@@ -109,7 +109,7 @@ function rootAbove(above: readonly string[], parents: readonly string[], isRelat
   return above.slice(0, above.length - present).join('/')
 }
 
-/** Names of groups can be long, and hold any character. */
+/** Group names can be long, and contain any character. */
 function quote(names: readonly string[]): string {
   const different = [...new Set(names)]
   const shown = different.slice(0, MAX_SHOWN).map(name => JSON.stringify(name.slice(0, MAX_SHOWN_LENGTH)))

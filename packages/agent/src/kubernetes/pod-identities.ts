@@ -1,4 +1,4 @@
-/** Holds the identities of the pods of this node, which come and go with them. */
+/** Holds the identities of this node's pods while the pods exist. */
 import type { CertificateWish, SecretManager } from '@livery/core'
 import { after, type Clock, MAX_DNS_NAMES, type SpiffeId } from '@livery/core/plugin'
 import type { SdsServer } from '@livery/sds-server'
@@ -6,7 +6,7 @@ import { type WishSetting, wishOf } from '../config/wish-schema.ts'
 import type { NodePods, PodProblem } from './node-pods.ts'
 import type { Pod } from './pod.ts'
 
-/** The identities of pods, each with what its certificate is to carry. */
+/** The identities of pods, each with the requested content of its certificate. */
 type WishedIdentities = ReadonlyMap<SpiffeId, { readonly wish: CertificateWish | undefined }>
 
 /** The parts that hold and serve the identities. */
@@ -21,9 +21,9 @@ export interface IdentityHolder {
 interface PodIdentitiesOptions extends IdentityHolder {
   readonly pods: Pick<NodePods, 'all' | 'isListed' | 'changes'>
   readonly clock: Clock
-  /** Every pod has it; the DNS names come from the pods. */
+  /** Applies to every pod; the DNS names come from the pods. */
   readonly wish: WishSetting
-  /** Called once for a pod whose DNS names have no place in the certificate of its identity. */
+  /** Called once for a pod whose DNS names do not fit into the certificate of its identity. */
   readonly onProblem: (problem: PodProblem) => void
 }
 
@@ -43,7 +43,7 @@ export class PodIdentities implements Disposable {
     this.#options = options
     const { pods, secrets } = options
     this.#subscription = pods.changes.subscribe(({ kind, pod: { identity } }) => {
-      // Its token may be the one that an identity of the configuration waits for.
+      // A configured identity may wait for the token of this pod.
       if (kind === 'added' && identity) secrets.retry(identity)
       this.#followSoon()
     })
@@ -51,7 +51,7 @@ export class PodIdentities implements Disposable {
     this.#followSoon()
   }
 
-  /** Resolves when the identities of the pods that were listed first are held. */
+  /** Resolves when the identities of the first listed pods are held. */
   get listed(): Promise<void> {
     return this.#listed.promise
   }
@@ -73,7 +73,7 @@ export class PodIdentities implements Disposable {
 
   #follow(): void {
     const { pods, union, sds } = this.#options
-    // Before the first list a missing pod means nothing.
+    // Pods are missing before the first list, which means nothing.
     if (!pods.isListed) return
     const { added } = union.replace('kubernetes', this.#identities())
     // Callers of shared sockets may already have asked in vain.

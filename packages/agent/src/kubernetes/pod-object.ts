@@ -1,18 +1,18 @@
-/** Reads a pod as the API server sends it. A field in another form than that of Kubernetes is not used. */
+/** Reads a pod as the API server sends it. A field that does not have Kubernetes' form is ignored. */
 import type { PodFacts } from '../config/identity-template.ts'
 
-/** An object of the API server, and the pod that it stands for. */
+/** An object of the API server, and the pod that it describes. */
 export interface PodObject {
-  /** Of the object. */
+  /** The object's UID. */
   readonly uid: string
   readonly pod: PodFacts
-  /** Whether it stands for a static pod, which the node knows by another UID. */
+  /** Whether it mirrors a static pod, which the node knows by another UID. */
   readonly isMirror: boolean
   /** Its containers have ended, and will not start again. */
   readonly hasEnded: boolean
 }
 
-/** An object that cannot be used. Its `uid`, where that can be read. */
+/** An object that cannot be used. It has a `uid` where that can be read. */
 export interface UnusableObject {
   readonly uid: string | undefined
   readonly problem: string
@@ -23,15 +23,15 @@ const LABEL = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^(?=.{1,253}$)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*$/
 /** A UUID, or the hash of a static pod: the name of a folder. */
 const UID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/
-/** Annotations that kubelet sets on the mirror of a static pod: the UID that it gave the static pod. */
+/** Annotations of a static pod's mirror: kubelet sets them to the static pod's UID. */
 const MIRROR = 'kubernetes.io/config.mirror'
 const HASH = 'kubernetes.io/config.hash'
 
 const MAX_LABELS = 256
-/** Of a key with its prefix, and of a label's value in Kubernetes: 317 and 63. */
+/** Kubernetes allows 317 for a key with its prefix, and 63 for a label's value. */
 const MAX_TEXT = 512
 
-/** Of the annotations only those that are named are kept. */
+/** Keeps only the named annotations. */
 export function readPodObject(
   value: unknown,
   nodeName: string,

@@ -9,18 +9,18 @@ export interface PodRules {
   readonly dnsNames: readonly Template[]
   readonly selector: LabelSelector
   readonly namespaces: {
-    /** Without one: every namespace. */
+    /** An empty list means every namespace. */
     readonly only: readonly string[]
     readonly except: readonly string[]
   }
 }
 
-/** `undefined`: the pod is not chosen. `reason`: it is, but has no identity. */
+/** `undefined`: the pod is not chosen. `reason`: it is chosen, but has no identity. */
 export function identityOf(rules: PodRules, pod: PodFacts): SpiffeId | { readonly reason: string } | undefined {
   return isChosen(rules, pod) ? fillIdentityTemplate(rules.template, pod, rules.trustDomain) : undefined
 }
 
-/** Each once, in order; `problems`: the templates that the pod cannot fill. */
+/** Each name once, in order; `problems`: the templates that the pod cannot fill. */
 export function dnsNamesOf({ dnsNames }: PodRules, pod: PodFacts) {
   const names = new Set<string>()
   const problems: { readonly dnsName: string; readonly reason: string }[] = []

@@ -1,4 +1,4 @@
-/** The tokens of the service accounts of this node's pods: asked for when they are used, bound to a living pod, held in memory only. */
+/** Service account tokens of this node's pods: requested on use, bound to a living pod, held in memory only. */
 import { TokenCache } from '@livery/ca-plugins/credentials'
 import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
 import {
@@ -13,7 +13,7 @@ import {
 import type { Pod, PodTable } from './pod.ts'
 import { requestToken } from './token-request.ts'
 
-/** Where the pods are known, and asked about. */
+/** The known pods, and the connection to ask for their tokens. */
 export interface PodSource {
   readonly pods: PodTable
   readonly connection: Pick<ApiConnection, 'request'>
@@ -24,16 +24,16 @@ interface TokensOfPod {
   readonly since: number
 }
 
-/** Renewed at three quarters of its life, when somebody asks. */
+/** Renewed on use after three quarters of its life. */
 const REFRESH = { beforeMs: (lifetimeMs: number) => lifetimeMs / 4, intervalMs: 10_000 }
-/** A CA that refuses every token does not lead to more calls of the API server than this. */
+/** Bounds the calls of the API server even if a CA refuses every token. */
 const LEAST_BETWEEN_MS = 10_000
 
-/** Holds no more than the tokens of the pods that there are, and drops those of a pod that is gone. */
+/** Holds only tokens of existing pods, and drops a pod's tokens with the pod. */
 export class PodTokens implements WorkloadTokens {
   readonly #clock: Clock
   readonly #log: Pick<PluginLog, 'warn'>
-  /** By the UID of the pod to which they are bound. */
+  /** Keyed by the UID of the pod to which they are bound. */
   readonly #held = new Map<string, TokensOfPod>()
   #source: PodSource | undefined
 
@@ -42,7 +42,7 @@ export class PodTokens implements WorkloadTokens {
     this.#log = log
   }
 
-  /** Answers for the pods of `source` from now on, until the result is disposed. */
+  /** Uses the pods of `source` from now on, until the result is disposed. */
   follow(source: PodSource): Disposable {
     this.#source = source
     const subscription = source.pods.changes.subscribe(({ kind, pod }) => {
@@ -69,7 +69,7 @@ export class PodTokens implements WorkloadTokens {
     )
   }
 
-  /** The CA refused the token of `identity`: the next caller gets another one, unless it is new. */
+  /** The CA refused the token of `identity`: the next caller gets a new one, unless this one is new. */
   refused(identity: SpiffeId): void {
     const pod = this.#source && boundPod(this.#source.pods, identity)
     const held = pod && this.#held.get(pod.uid)
@@ -87,7 +87,7 @@ export class PodTokens implements WorkloadTokens {
   }
 }
 
-/** The same one for all identities of its service account, so that they share its tokens. */
+/** The same pod for all identities of its service account, so that they share its tokens. */
 function boundPod(pods: PodTable, identity: SpiffeId): Pod | undefined {
   const account = firstPod(pods, pod => pod.identity === identity)
   if (!account) return undefined

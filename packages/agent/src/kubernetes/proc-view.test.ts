@@ -20,7 +20,7 @@ function procOf(t: TestContext, self: number, groups: Readonly<Record<number, st
   return proc
 }
 
-test('the own control groups are those of the kernel', { skip }, () => {
+test('the own control groups come from the kernel', { skip }, () => {
   assert.equal(readOwnCgroups(false), readFileSync('/proc/self/cgroup', 'utf8'))
 })
 
@@ -31,7 +31,7 @@ for (const [what, self, groups, expected] of [
     'a pod without hostPID',
     process.pid,
     { 1: '0::/\n', [process.pid]: '0::/\n' },
-    /only the processes of its own container; Set hostPID: true/,
+    /only the processes of its container; Set hostPID: true/,
   ],
 ] as const)
   test(`${what} is a fault with its remedy`, t => {

@@ -15,9 +15,9 @@ export function readOwnCgroups(isInPod: boolean, proc = '/proc'): string | Fault
       )
     const own = readFileSync(`${proc}/self/cgroup`, 'utf8')
     const first = readFileSync(`${proc}/1/cgroup`, 'utf8')
-    // Of the node, process 1 is its init, which is in no pod.
+    // Process 1 of the node is its init, which is in no pod.
     if (isInPod && own === first)
-      return new Fault('this agent sees only the processes of its own container', 'Set hostPID: true in its pod')
+      return new Fault('this agent sees only the processes of its container', 'Set hostPID: true in its pod')
     return own
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error)

@@ -1,4 +1,4 @@
-/** One token of a pod's service account, asked of the API server and bound to the pod. */
+/** Requests one token of a pod's service account from the API server, bound to the pod. */
 import type { ApiConnection } from '@livery/ca-plugins/kubernetes-api'
 import { CAError, type Clock, type Credential, rememberToken, withDeadline } from '@livery/core/plugin'
 import type { Pod } from './pod.ts'
@@ -13,7 +13,7 @@ export interface TokenWish {
   readonly expirationSeconds: number
 }
 
-/** Rejects with a `CAError` that says nothing of a CA, or with the reason of `signal`. */
+/** Rejects with a `CAError` that blames no CA, or with the reason of `signal`. */
 export async function requestToken(
   connection: Pick<ApiConnection, 'request'>,
   wish: TokenWish,
@@ -69,7 +69,7 @@ async function request(
   return credentialOf(json, wish, askedAt)
 }
 
-/** The lifetime is counted on this machine's clock, which may differ from that of the API server. */
+/** The lifetime is counted on this machine's clock, which may differ from the API server's. */
 function credentialOf(json: Readonly<Record<string, unknown>>, wish: TokenWish, askedAt: number): Credential {
   const { token } = Object(json['status'])
   const { expirationSeconds } = Object(json['spec'])
@@ -85,8 +85,8 @@ function credentialOf(json: Readonly<Record<string, unknown>>, wish: TokenWish, 
 }
 
 /**
- * It says nothing of the CA. A pod or service account that is not there may come back under the same name; a busy API
- * server asks this identity to wait, and no other one.
+ * The failure does not concern the CA. A missing pod or service account may come back under the same name; a busy API
+ * server delays this identity only.
  */
 function ofAccount(failure: CAError): CAError {
   const { code, message, retryAfterMs, cause } = failure

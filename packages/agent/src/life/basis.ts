@@ -1,4 +1,4 @@
-/** What there is before the first module: the process, the clock, log and metrics, keys. */
+/** The parts that exist before the first module: the process, the clock, log and metrics, keys. */
 import { Events, type SecretReport } from '@livery/core'
 import { type Clock, SystemClock, shareFolders } from '@livery/core/plugin'
 import type { Config, LoadedConfig } from '../config/load.ts'
@@ -15,12 +15,12 @@ export interface AgentOptions {
   /** Aborts the start. */
   readonly signal?: AbortSignal
   /**
-   * Loads the configuration again, from where it came from. With it the file is watched. The signal is aborted when the
-   * agent closes, which does not wait for it. Default: the configuration stays as it is.
+   * Loads the configuration again from its sources. If given, the file is watched. The signal is aborted when the agent
+   * closes, which does not wait for it. Default: the configuration stays as it is.
    */
   readonly load?: (signal: AbortSignal) => Promise<LoadedConfig>
   /**
-   * Stays when another agent has taken over, until it is disposed: for a process that would be started again when it ends.
+   * Stays after another agent has taken over, until it is disposed: for a process that would be restarted when it ends.
    * Default: false.
    */
   readonly staysWhenSucceeded?: boolean
@@ -33,7 +33,7 @@ export interface LastRead {
   needsRestart: readonly string[] | undefined
 }
 
-/** What every module gets. */
+/** The argument of every module. */
 export type Basis = ReturnType<typeof openBasis>
 
 export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOptions, life: Life) {
@@ -53,9 +53,9 @@ export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOpt
   const lastRead: LastRead = { loaded, needsRestart: load && [] }
   return {
     config,
-    /** The configuration as it is written. */
+    /** The configuration as written. */
     root,
-    /** Each configuration that is in force from now on; a listener is called in the turn in which its sockets change. */
+    /** Emits each new configuration in force; a listener is called in the turn in which its sockets change. */
     reloads: new Events<Config>(),
     lastRead,
     load,
@@ -69,7 +69,7 @@ export function openBasis(loaded: LoadedConfig, sink: LogSink, options: AgentOpt
     metrics,
     keyGenerator,
     vault,
-    /** What happens to secrets. */
+    /** Events of secrets. */
     events: new Events<SecretReport>(),
   }
 }

@@ -1,4 +1,4 @@
-/** Picks the key generator: the addon where it is built, WebCrypto where it is not. */
+/** Picks the key generator: the addon if it is built, otherwise WebCrypto. */
 import type { KeyGenerator } from '@livery/core/plugin'
 import { createKeyGenerator } from '@livery/native-keygen'
 import type { Config } from '../config/load.ts'
@@ -6,7 +6,7 @@ import { ConfigError } from '../schema/config-error.ts'
 
 type KeySettings = Pick<Config, 'keyGenerator' | 'keyType' | 'rsaKeys'>
 
-/** Throws a {@link ConfigError} if `LIVERY_KEYGEN` insists on the addon and there is none. */
+/** Throws a {@link ConfigError} if `LIVERY_KEYGEN` requires the addon and there is none. */
 export function chooseKeyGenerator(
   { keyGenerator: choice, keyType, rsaKeys }: KeySettings,
   warn: (message: string) => void,

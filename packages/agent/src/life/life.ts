@@ -1,13 +1,13 @@
-/** Where the agent is in its life, what its end disposes, and what a successor is given. */
+/** The agent's phase, the parts that its end disposes, and the parts that a successor gets. */
 import type { SdsServer } from '@livery/sds-server'
 import type { Phase } from '../diagnosis/facts.ts'
 
-/** Why an agent ends without a signal: another one serves in its place, or has stopped doing so. */
+/** Why an agent ends without a signal: another one serves in its place, or has stopped serving. */
 export type Succession = 'succeeded' | 'successor-gone'
 
-/** A part that only one agent may have. */
+/** A part that only one agent can own. */
 export interface Owned {
-  /** Writes what is left, and nothing more until `reclaim`: a successor has it from then on. */
+  /** Writes what is pending, and nothing more until `reclaim`: the successor owns it meanwhile. */
   release?(): void | Promise<void>
   reclaim?(): void
   /** Ends it: the successor serves. */
@@ -17,7 +17,7 @@ export interface Owned {
 export class Life implements AsyncDisposable {
   /** Add each part when it is made: disposal is in reverse order. */
   readonly parts = new AsyncDisposableStack()
-  /** Resolved when the agent is to be disposed because of another. */
+  /** Resolved when another agent causes the disposal. */
   readonly succession = Promise.withResolvers<Succession>()
   /** Resolved when every socket is bound, or waits for its path. */
   readonly bound = Promise.withResolvers<void>()
@@ -53,7 +53,7 @@ export class Life implements AsyncDisposable {
     this.#owned.push(part)
   }
 
-  /** The last part first: what writes to another one is released before it. */
+  /** Releases in reverse order: a part that writes to another one is released first. */
   async release(): Promise<void> {
     for (const part of this.#owned.toReversed()) await part.release?.()
   }

@@ -1,4 +1,4 @@
-/** Prepares the process: no core files, a vault for keys, warnings of what it lacks. */
+/** Prepares the process: no core files, a vault for keys, warnings about what is missing. */
 import type { KeyVault } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
 import { createKeyVault, disableCoreDumps, nativeCertificateVerifier } from '@livery/native-keygen'
@@ -12,13 +12,13 @@ export function keepOutOfCoreFiles(logger: Logger): void {
   }
 }
 
-/** What is missing without the addon, whose judge of certificates is Envoy's own library; `undefined` with it. */
+/** The checks that are missing without the addon, which judges as Envoy's own library does; `undefined` with it. */
 export const LESS_STRICT =
   nativeCertificateVerifier === undefined
-    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nobody looks at path lengths, name constraints and critical extensions'
+    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nothing checks path lengths, name constraints and critical extensions'
     : undefined
 
-/** One warning of all that the addon would do. */
+/** One warning for all that the addon would do. */
 export function chooseKeyVault(logger: Logger): KeyVault {
   const { vault, reason } = createKeyVault()
   if (reason !== undefined)
@@ -28,7 +28,7 @@ export function chooseKeyVault(logger: Logger): KeyVault {
   return vault
 }
 
-/** A machine without a battery starts in 1970. Core waits: what a CA issues is not valid yet then, and is not served. */
+/** A machine without a battery starts in 1970. Core waits: new certificates are not valid yet then, and are not served. */
 export function warnOfUnsetClock(clock: Clock, logger: Logger): void {
   const now = clock.now()
   if (now < Date.UTC(2025, 0, 1))

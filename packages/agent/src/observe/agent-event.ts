@@ -1,4 +1,4 @@
-/** What the agent reports about secrets, sockets, pods, and what its operator does: one union, whose rows are in event-table.ts. */
+/** The events that the agent reports about secrets, sockets, pods and its operator: one union, whose rows are in event-table.ts. */
 import type { RootAction, SecretEvent } from '@livery/core'
 import type { ConnectionInfo, SdsEvent, SocketFileEvent } from '@livery/sds-server'
 
@@ -12,7 +12,7 @@ export type LedgerEvent =
   | { readonly kind: 'acked'; readonly by: string; readonly version: string }
   | { readonly kind: 'nacked'; readonly by: string; readonly version: string; readonly detail: string }
 
-/** Reports of streams about a name are events of the ledger; a refused name beyond the rate of those is `refused-unnamed`. */
+/** Stream reports about a name are ledger events; a refused name beyond their rate is `refused-unnamed`. */
 type ServerEvent =
   | Exclude<SdsEvent, { readonly kind: 'stream-report' }>
   | { readonly kind: 'refused-unnamed'; readonly connection: ConnectionInfo }
@@ -50,13 +50,13 @@ interface RefusalFields {
   readonly message: string
 }
 
-/** Events of the admin and health endpoints: one does not listen, or does again; somebody changed something, or was refused. */
+/** Events of the admin and health endpoints: one stops or resumes listening; a caller changed something, or was refused. */
 export type AdminEvent =
   | ({ readonly kind: 'endpoint-waiting'; readonly message: string } & EndpointFields)
   | ({ readonly kind: 'endpoint-handover'; readonly message: string } & EndpointFields)
   | ({ readonly kind: 'endpoint-acquired' } & EndpointFields)
   | { readonly kind: 'admin-socket-disturbed'; readonly event: SocketFileEvent['kind']; readonly path: string }
-  /** `by` is absent where the configuration changed it. */
+  /** `by` is absent if the configuration changed it. */
   | { readonly kind: 'log-level-changed'; readonly to: string; readonly from: string; readonly by?: string }
   | ({ readonly kind: 'log-level-refused'; readonly to: string; readonly from: string } & RefusalFields)
   | { readonly kind: 'renewal-requested'; readonly resource: string; readonly by: string }

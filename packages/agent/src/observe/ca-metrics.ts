@@ -1,4 +1,4 @@
-/** Metrics of the calls to the CA, counted from the ledger: what each certificate counts becomes a metric when somebody reads it. */
+/** Metrics of the calls to the CA, counted from the ledger; a scrape turns the counts into metrics. */
 
 import { CA_ERROR_CODES } from '@livery/core/plugin'
 import { WITHDRAWN } from './event-words.ts'
@@ -6,7 +6,7 @@ import type { LedgerEntry } from './ledger.ts'
 import { type MetricRow, registerRows } from './metric-rows.ts'
 import { Counter, Histogram, type Registry } from './prometheus.ts'
 
-/** The one kind of request that the agent sends out; Istio's agent has others, so its metrics have the label. */
+/** The agent's only kind of request; Istio's agent has others, so its metrics have the label. */
 const CSR = 'csr'
 
 export class CaMetrics {
@@ -50,7 +50,7 @@ export class CaMetrics {
     })
     this.#preflight = new Counter({
       name: 'livery_preflight_failures_total',
-      help: 'Certificates that clients would refuse with the roots that they are served: withheld (served="false"), or served for want of a better one.',
+      help: 'Certificates that clients would refuse with the roots that they are served: withheld (served="false"), or served since no better one exists.',
       labelNames: ['served'],
       registers,
     })
@@ -61,7 +61,7 @@ export class CaMetrics {
       buckets: [0.005, 0.02, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
       registers,
     })
-    // A counter that appears with its first error has no rate then.
+    // A counter that first appears with its first error has no rate then.
     for (const code of CA_ERROR_CODES) this.#errors.inc({ code }, 0)
     for (const served of ['true', 'false']) this.#preflight.inc({ served }, 0)
     for (const reason of Object.keys(WITHDRAWN)) this.#withdrawn.inc({ reason }, 0)
@@ -118,7 +118,7 @@ export class CaMetrics {
   }
 }
 
-/** The requests that ended in one way. */
+/** A count of requests with the same outcome. */
 interface Finished {
   readonly reason: string
   readonly result: 'issued' | 'failed'
@@ -126,8 +126,8 @@ interface Finished {
 }
 
 /**
- * The same values under the names of Istio's agent. They only grow, and yet are typed as gauges: Prometheus wants `_total` at
- * the end of a counter's name, and `rate()` does not look at the type.
+ * The same values under the names of Istio's agent. They only grow, but are typed as gauges: Prometheus requires `_total` at
+ * the end of a counter's name, and `rate()` ignores the type.
  */
 class IstioMetrics {
   requests = 0

@@ -1,7 +1,7 @@
-/** How the counters of a plugin are named. */
+/** Checks the names of plugin counters. */
 import { scrub } from '@livery/core/plugin'
 
-/** Throws a `TypeError` that says how. */
+/** Throws a `TypeError` that shows the right form. */
 export function checkCounterName(name: string): void {
   if (/^[a-z][a-z0-9_]{0,63}$/.test(name)) return
   throw new TypeError(

@@ -155,7 +155,7 @@ test('a thousand identities that are forgotten do not hide the one whose certifi
   assert.deepEqual([summary?.level, summary?.event, summary?.['suppressed']], [30, 'withdrawn', 950])
 })
 
-test('refused names without a line of their own are in the number of lines that were kept out', async () => {
+test('refused names without a separate line count as lines that were kept out', async () => {
   using at = bench()
   const connection = { id: 1, socket: '/run/a.sock', caller: { pid: 7, uid: 8, gid: 9 } }
   for (let refusal = 0; refusal < 100; refusal++) {
@@ -193,7 +193,7 @@ test('a caller that was not identified is logged with what was found instead', (
   )
 })
 
-test('an event is a line where the level of its scope allows it, whatever that of the others is', () => {
+test('an event is a line where the level of its scope allows it, whatever the levels of other scopes are', () => {
   using at = bench('warn')
   const asked: LedgerEvent = { kind: 'asked', by: 'pid 1' }
   const sent: LedgerEvent = { kind: 'csr-sent', reason: 'renewal' }

@@ -5,11 +5,11 @@ import { rowOf } from './event-table.ts'
 import { type Level, LogRate } from './log-rate.ts'
 import type { LogScopes } from './log-scopes.ts'
 
-/** Logs 50 lines of an event and level in 10 s, then how many more there were. */
+/** Logs at most 50 lines of an event and level in 10 s, then the number of further ones. */
 export class EventLog implements Disposable {
   readonly #scopes: LogScopes
   readonly #flood: LogRate<EventKind>
-  /** The code of the error that a name is failing with. */
+  /** The error code with which a name currently fails. */
   readonly #failing = new Map<string, string>()
 
   constructor(scopes: LogScopes, clock: Clock) {
@@ -21,13 +21,13 @@ export class EventLog implements Disposable {
     this.#flood[Symbol.dispose]()
   }
 
-  /** `resource`: what an event of the ledger happened to. */
+  /** `resource`: the subject of a ledger event. */
   write(event: AgentEvent, resource?: string): void {
     const row = rowOf(event)
     const level = this.#repeatsFailure(event, resource) ? 'debug' : row.level(event)
     const logger = row.isSecurity(event) ? this.#scopes.securityOf(row.scope) : this.#scopes.of(row.scope)
     const name = row.eventName(event)
-    // Who wants to see more gets more kinds of lines, and not a flood of each.
+    // A lower level shows more kinds of lines, but no flood of any kind.
     if (!logger.isLevelEnabled(level) || !this.#flood.allow(name, level)) return
     logger[level]({ event: name, resource, ...row.fields(event) }, row.sentence(event))
   }

@@ -1,4 +1,4 @@
-/** What the agent knows of a kind of event: its level and scope, whether it is a security event, its sentence, its fields. */
+/** The facts about a kind of event: level, scope, whether it is a security event, sentence, fields. */
 import type { LogScope } from '../schema/log-level.ts'
 import type { AgentEvent, EventKind } from './agent-event.ts'
 import type { Level } from './log-rate.ts'
@@ -6,24 +6,24 @@ import type { Level } from './log-rate.ts'
 export interface Row<Event> {
   readonly scope: LogScope
   level(event: Event): Level
-  /** Written at every log level: of an attack, of a peer or a CA that does not get what it wants, of a change in who is trusted. */
+  /** Written at every log level: it reports an attack, a peer or CA that is refused, or a change in who is trusted. */
   readonly security: boolean
-  /** Whether this event is, where not all of its kind are. */
+  /** Decides for a single event, where the kind does not. */
   isSecurity(event: Event): boolean
-  /** Without its time. */
+  /** The text without its time. */
   sentence(event: Event): string
-  /** What tools filter by, beside the sentence. */
+  /** Fields for filters, beside the sentence. */
   fields(event: Event): object
-  /** Whether `later` only says again what `earlier` said, perhaps of another stream. */
+  /** Whether `later` only repeats `earlier`, perhaps about another stream. */
   repeats(earlier: Event, later: Event): boolean
-  /** What the log calls the event. */
+  /** The name of the event in the log. */
   eventName(event: Event): EventKind
 }
 
 type Kinded = Pick<AgentEvent, 'kind'>
 
 interface More<Event> extends Partial<Pick<Row<Event>, 'level' | 'isSecurity' | 'fields' | 'eventName'>> {
-  /** Events of a name in which these agree are one entry of the ledger, with a count. Default: each event is an entry. */
+  /** Events of a name that agree in these fields share a counted ledger entry. Default: each event is an entry. */
   readonly same?: readonly (keyof Event)[]
 }
 
@@ -53,10 +53,10 @@ function rowsAt(scope: LogScope, security: boolean): RowsAt {
 }
 
 const TIMES: ReadonlySet<string> = new Set(['at', 'until', 'notAfter', 'renewAt', 'downSince', 'since', 'nextUpdate'])
-/** Parts of the sentence. */
+/** Parts of the event that only the sentence shows. */
 const IN_SENTENCE: ReadonlySet<string> = new Set(['kind', 'message', 'detail'])
 
-/** All that is not in the sentence only; times as ISO 8601, as everywhere in the log, and errors as pino writes them. */
+/** All other fields; times as ISO 8601, as everywhere in the log, and errors as pino writes them. */
 function plainFields(event: object): object {
   const entries = Object.entries(event).filter(([key]) => !IN_SENTENCE.has(key))
   return Object.fromEntries(

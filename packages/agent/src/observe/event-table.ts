@@ -1,4 +1,4 @@
-/** One row for each kind of event, from which the log, the ledger and the page read. docs/reference/logs.md lists them for people. */
+/** One row per kind of event: the log, the ledger and the page read it, and docs/reference/logs.md lists it for people. */
 import { remedyOf } from '../diagnosis/remedies.ts'
 import type { AgentEvent, EventKind, EventOf } from './agent-event.ts'
 import { type Row, rows } from './event-row.ts'
@@ -67,7 +67,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   held: scheduler.info(({ until, reason }) => `held back until ${iso(until)}: ${HELD[reason]}`),
   'clock-jumped': scheduler.warn(
     ({ how, ms }) =>
-      `${JUMPED[how]} ${formatAge(ms)}: roots are asked for again, then certificates by what is left of them`,
+      `${JUMPED[how]} ${formatAge(ms)}: roots are asked for again, then certificates, soonest expiry first`,
   ),
   withdrawn: scheduler.info(({ reason }) => `withdrawn: ${WITHDRAWN[reason]}`, {
     level: ({ reason }) => (reason === 'expired' ? 'warn' : 'info'),
@@ -93,7 +93,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   'preflight-failed': trust.security.warn(
     ({ isServed, reason }) =>
       isServed
-        ? `served, although clients would refuse it with the roots that they are served, for want of a better one: ${reason}`
+        ? `served, although clients would refuse it with the roots that they are served, since no better certificate exists: ${reason}`
         : `not served, the one in use stays: clients would refuse it with the roots that they are served: ${reason}`,
     { same: ['isServed', 'reason'] },
   ),
@@ -186,7 +186,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   ),
   'socket-reclaimed': sds.security.error(
     ({ from }) =>
-      `another user${from} had put a socket in the place of this one, which has replaced it: requests that were sent meanwhile went to that user`,
+      `another user${from} replaced this socket; it was restored: requests that were sent meanwhile went to that user`,
     onlyPath,
   ),
   'socket-folder-unsafe': sds.security.error(() => 'others can replace this socket'),
@@ -210,7 +210,9 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ to, by }) => `the log level is ${to} now, ${by === undefined ? 'as the configuration says' : `set by ${by}`}`,
   ),
   'log-level-refused': admin.security.warn(({ to, message }) => `not set to ${to}: ${message}`),
-  'renewal-requested': admin.security.info(({ resource, by }) => `${resource} is renewed now, as ${by} wishes`),
+  'renewal-requested': admin.security.info(
+    ({ resource, by }) => `asking the CA for ${resource} now: ${by} asked for a renewal`,
+  ),
   'renewal-refused': admin.security.warn(({ message }) => `not renewed: ${message}`),
   'root-change': admin.security.info(({ action, root, by }) => `${action} of the root ${root}, by ${by}`),
   'root-change-refused': admin.security.warn(({ message }) => `not done: ${message}`),

@@ -48,8 +48,8 @@ export const REFUSED = {
   'too-many-in-process': 'the process has no room left, and the caller holds its share of it',
   'caller-held': 'the caller exceeded a rate of the socket, and is refused for some seconds',
   'unreadable-credentials': 'its credentials cannot be read',
-  unidentified: 'it cannot be known who called',
-  'unknown-caller': 'nothing is known of this caller, and it waited 5 s for that to change',
+  unidentified: 'the caller cannot be identified',
+  'unknown-caller': 'this caller was still unknown after 5 s',
 } as const
 
 export function describeUncovered([first, ...others]: readonly string[]): string {

@@ -1,4 +1,4 @@
-/** A length of time for people: the commands, the log and the page in the browser write it alike. */
+/** Formats a length of time for people: the commands, the log and the page use the same form. */
 
 /** `850ms`, `42s`, `3m07s`, `5h20m`, `12d4h`: two units at most. */
 export function formatAge(ms: number): string {

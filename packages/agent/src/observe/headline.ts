@@ -1,4 +1,4 @@
-/** A problem in one line, for people: the doctor and the page in the browser write it alike. */
+/** Formats a problem as one line for people: the doctor and the page use the same form. */
 import { formatAge } from './format-age.ts'
 
 /** `2 certificates are not renewed (denied): the first one ends in 7h00m`. */

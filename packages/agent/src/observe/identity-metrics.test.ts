@@ -9,7 +9,7 @@ import { Metrics } from './metrics.ts'
 const SERIES = ['livery_certificate_expiration_timestamp_seconds', 'istio_agent_cert_expiry_seconds']
 
 /**
- * The metrics of many identities, the first `failing` of which fail; `secondsLeft` by index, without one: no certificate.
+ * Metrics of many identities, the first `failing` of which fail; `secondsLeft` by index: an identity without it has no certificate.
  * `wishes`: names on demand that the CA refuses, which come before them.
  */
 class Bench implements Disposable {
@@ -89,7 +89,7 @@ function value(text: string, series: string): number {
 }
 
 test('above a thousand identities the 100 with the least life left have series', async () => {
-  // Those with the highest index have the least left.
+  // The identities with the highest index have the least life left.
   using bench = new Bench(10_000, 50, index => 100_000 - index)
   const text = await bench.metrics.text()
   const expected = new Set(Array.from({ length: 100 }, (_, place) => 9_900 + place))

@@ -27,7 +27,7 @@ export class IdentityMetrics {
   readonly #ca: string | undefined
   #summary: IdentitySummary
 
-  /** `ca`: the CA that signs, for a label; `undefined` if certificates were signed before they are fetched. */
+  /** `ca`: the label for the signing CA; `undefined` if certificates were signed before they are fetched. */
   constructor(source: IdentitySource, clock: Clock, ca: string | undefined) {
     this.#source = source
     this.#clock = clock
@@ -96,7 +96,7 @@ export class IdentityMetrics {
       },
       {
         name: 'livery_ca_clock_ahead_seconds',
-        help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead at least by so much. Below zero: it back-dates certificates, or its clock is behind. Absent of a source that gives certificates which were signed earlier.',
+        help: 'The notBefore of the newest certificate minus the time when it came: the clock of the CA is ahead by at least this much. Below zero: it back-dates certificates, or its clock is behind. Absent for a source that gives certificates which were signed earlier.',
         labels: ['ca'],
         read: () => this.#clockSamples(),
       },

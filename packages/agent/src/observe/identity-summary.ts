@@ -1,4 +1,4 @@
-/** One pass over all identities for a scrape: counts by state and failure, remaining life, and the choice of those with series of their own. */
+/** One pass over all identities for a scrape: counts by state and failure, remaining life, and the identities with separate series. */
 import { FAILURE_CODES, type FailureCode, IDENTITY_STATES, type IdentityEntry, type IdentityState } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { type IdentityList, lookAtAll } from '../diagnosis/diagnosis.ts'
@@ -8,19 +8,19 @@ import { NewestCertificate } from '../diagnosis/newest-certificate.ts'
 import type { Severity } from '../diagnosis/problem.ts'
 import type { LoopTurns } from './loop-turns.ts'
 
-/** An identity with series of its own. */
+/** An identity with separate series. */
 export interface OwnSeries {
   readonly identity: SpiffeId
   /** Milliseconds since the epoch. */
   readonly notAfter: number
 }
 
-/** So many identities have series of their own: more would cost the scraper too much. */
+/** Limit of identities with separate series: more would cost the scraper too much. */
 const MAX_OWN_SERIES = 1_000
-/** Above that number of certificates: those with the least life left. */
+/** Above that limit only the certificates with the least life left have series. */
 const LEAST_LEFT = 100
 
-/** Looks at every identity, with turns for other work in between: each one as it is when its turn comes. */
+/** Looks at every identity, in its state at that moment, with turns for other work in between. */
 export async function summarize(list: IdentityList, moment: Moment, turns: LoopTurns): Promise<IdentitySummary> {
   const summary = new IdentitySummary(moment)
   await lookAtAll(list, turns, entry => summary.add(entry))
@@ -31,21 +31,21 @@ export class IdentitySummary {
   readonly states = new Map<IdentityState, number>(
     IDENTITY_STATES.filter(state => state !== 'forgotten').map(state => [state, 0]),
   )
-  /** Identities whose attempts fail, with a certificate and without, by the code of the cause that keeps them from one now. */
+  /** Identities whose attempts fail, with and without a certificate, by the code of the current cause. */
   readonly failing = new Map<FailureCode, number>(FAILURE_CODES.map(code => [code, 0]))
-  /** Certificates whose renewal is late, by how bad that is. */
+  /** Certificates whose renewal is late, by severity. */
   readonly late = new Map<Severity, number>([
     ['warning', 0],
     ['critical', 0],
   ])
-  /** Until the end of each certificate that is served, seconds. */
+  /** Seconds until each served certificate ends. */
   readonly remaining: number[] = []
   readonly #moment: Moment
   #earliestEnd: number | undefined
   #leastRemaining: number | undefined
   #leastLasting: number | undefined
   readonly #newest = new NewestCertificate()
-  /** While they are few. */
+  /** Kept while they are few. */
   readonly #served: OwnSeries[] = []
   readonly #leastLeft = new Lowest<OwnSeries>(LEAST_LEFT)
 
@@ -64,7 +64,7 @@ export class IdentitySummary {
     if (!secret) return
     const { notAfter } = secret
     this.remaining.push(Math.max(0, notAfter - now) / 1000)
-    // Not the entry: it would hold the certificate until the next scrape.
+    // Copies the fields, since the entry would hold the certificate until the next scrape.
     const own = { identity, notAfter }
     if (this.#served.length < MAX_OWN_SERIES) this.#served.push(own)
     this.#leastLeft.offer(notAfter, own)
@@ -74,17 +74,17 @@ export class IdentitySummary {
     this.#newest.look(entry)
   }
 
-  /** When the first certificate that is served ends, milliseconds since the epoch; `undefined` without one. */
+  /** When the first served certificate ends, milliseconds since the epoch; `undefined` without one. */
   get earliestEnd(): number | undefined {
     return this.#earliestEnd
   }
 
-  /** Until when all who have a certificate would have one without the CA, milliseconds since the epoch; `undefined` if nobody has one. */
+  /** When the first identity would lose its certificate without the CA, milliseconds since the epoch; `undefined` if none has one. */
   get leastLasting(): number | undefined {
     return this.#leastLasting
   }
 
-  /** The least part of its life that a certificate has left, from 1 to 0; `undefined` without one. */
+  /** The smallest remaining part of a certificate's life, from 1 to 0; `undefined` without one. */
   get leastRemaining(): number | undefined {
     return this.#leastRemaining
   }
@@ -94,13 +94,13 @@ export class IdentitySummary {
     return this.#newest.found?.at
   }
 
-  /** A CA that back-dates by a constant shows a change of its clock, or of ours, as a change of this. Milliseconds. */
+  /** Milliseconds. A CA back-dates by a constant, so a change here is a change of its clock or ours. */
   get caClockAhead(): number | undefined {
     const { found } = this.#newest
     return found && found.notBefore - found.at
   }
 
-  /** Those with a certificate: all, or beyond 1,000 of them the 100 with the least life left. */
+  /** Identities with a certificate: all, or above 1,000 only the 100 with the least life left. */
   get ownSeries(): readonly OwnSeries[] {
     return this.#leastLeft.count <= MAX_OWN_SERIES ? this.#served : this.#leastLeft.items()
   }

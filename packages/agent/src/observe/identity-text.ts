@@ -1,7 +1,7 @@
-/** The state of an identity in words, as every reader of the admin endpoint gets it. */
+/** The state of an identity in words, the same for every reader of the admin endpoint. */
 import type { IdentityState } from '@livery/core'
 
-/** As {@link IdentityState} documents them: `Initializing`, `Available`, `Renewing`, `Failing`, `Expired`, `Idle`, `Forgotten`. */
+/** The states of {@link IdentityState}: `Initializing`, `Available`, `Renewing`, `Failing`, `Expired`, `Idle`, `Forgotten`. */
 export type StateName = Capitalize<IdentityState>
 
 const STATE_NAMES = {
@@ -14,7 +14,7 @@ const STATE_NAMES = {
   forgotten: 'Forgotten',
 } as const satisfies Readonly<Record<IdentityState, StateName>>
 
-/** Written as ztunnel writes its states. */
+/** The spelling follows ztunnel's states. */
 export function stateName<State extends IdentityState>(state: State): (typeof STATE_NAMES)[State] {
   return STATE_NAMES[state]
 }

@@ -1,11 +1,11 @@
-/** The ledger in lines, for `livery explain`. */
+/** The ledger as lines, for `livery explain`. */
 import { formatAge } from './format-age.ts'
 import type { LedgerEntry } from './ledger.ts'
 
-/** An event with its sentence, as the agent says it: one of another version may have events that this one does not know. */
+/** An event with the sentence of the agent that reported it: another version may have events that this one does not know. */
 export type ToldEntry = LedgerEntry & { readonly text: string }
 
-/** The ledger with ages, oldest first, one line per event; a text of the CA that comes again is written once. */
+/** The ledger with ages, oldest first, one line per event; a repeated text of the CA is written once. */
 export function describeLedger(entries: readonly ToldEntry[], now: number): string[] {
   const ages = entries.map(({ time }) => `${formatAge(now - time)} ago`)
   const width = Math.max(0, ...ages.map(age => age.length))

@@ -1,13 +1,13 @@
-/** Why a secret is, or is not, there: a bounded ring of events per resource name, read by `livery explain`. */
+/** Why a secret is present or missing: a bounded ring of events per resource name, read by `livery explain`. */
 import type { StreamReport } from '@livery/sds-server'
 import type { LedgerEvent } from './agent-event.ts'
 import { rowOf } from './event-table.ts'
 
 export interface LedgerEntry {
-  /** Milliseconds since the epoch; of the last one, where there are several. */
+  /** Milliseconds since the epoch; the latest time if there are several. */
   readonly time: number
   readonly event: LedgerEvent
-  /** How many times it happened, if more than once: the same push to a thousand streams is one entry. */
+  /** How often it happened, if more than once: the same push to a thousand streams is one entry. */
   readonly count?: number
 }
 
@@ -15,19 +15,19 @@ export interface LedgerEntry {
 type NamedReport = Extract<StreamReport, { readonly name: string }>
 
 const EVENTS_PER_NAME = 32
-/** How far back an entry can be to be counted up: pushes and ACKs of one version alternate. */
+/** How far back an entry may be to be counted up: pushes and ACKs of one version alternate. */
 const REPEATS_WITHIN = 4
 const MAX_UNKNOWN_NAMES = 1_000
 
 type Ring = { time: number; event: LedgerEvent; count?: number }[]
 
-/** Keeps the last 32 events of each name that is held, and of the 1,000 other names that were recorded last. */
+/** Keeps the last 32 events of each held name, and of the 1,000 other most recent names. */
 export class Ledger {
   readonly #held = new Map<string, Ring>()
   readonly #unknownNames = new Map<string, Ring>()
   readonly #isHeld: (name: string) => boolean
 
-  /** `isHeld` is asked with each event except pushes and ACKs: it answers `false` from the last event of a name on. */
+  /** `isHeld` is asked with each event except pushes and ACKs: it answers `false` from a name's last event on. */
   constructor(isHeld: (name: string) => boolean) {
     this.#isHeld = isHeld
   }
@@ -38,7 +38,7 @@ export class Ledger {
     const ring = held ?? (this.#isHeld(name) ? this.#ringOf(name) : this.#unknownRing(name))
     for (let index = ring.length - 1; index >= Math.max(0, ring.length - REPEATS_WITHIN); index--) {
       const entry = ring[index]
-      // Events before a new certificate are another story, though they read the same.
+      // Earlier events are separate entries after a new certificate, though they read the same.
       if (!entry || entry.event.kind === 'issued') break
       if (entry.event.kind !== event.kind || !rowOf(event).repeats(entry.event, event)) continue
       entry.time = time
@@ -81,7 +81,7 @@ export class Ledger {
   }
 }
 
-/** An event of a stream, as the ledger has it; `peer` says who is at its other end. */
+/** A stream event in the ledger's form; `peer` identifies its client. */
 export function toLedgerEvent(report: NamedReport, peer: string): LedgerEvent {
   switch (report.kind) {
     case 'asked':

@@ -36,7 +36,7 @@ test('a level that is off costs no line: what would be written is not looked at'
   scopes.of('sds').debug(fields, 'not written')
 })
 
-test('a scope keeps its level where that of the process changes, and was the same', () => {
+test('a scope keeps its level when the process changes its level, which was the same', () => {
   const lines: Line[] = []
   const scopes = memoryLog('info', lines)
   scopes.change({ agent: 'silent' })

@@ -6,18 +6,18 @@ export class LogScopes {
   readonly #loggers: Readonly<Record<LogScope, Logger>>
   readonly #security: Readonly<Record<LogScope, Logger>>
 
-  /** `root` is the logger of the scope `agent`, with the level of that. */
+  /** `root`: the logger of the scope `agent`, at that scope's level. */
   constructor(root: Logger, levels: LogLevels) {
     this.#loggers = forEachScope(scope => (scope === 'agent' ? root : childAt(root, { scope }, levels[scope])))
     this.#security = forEachScope(scope => childAt(this.#loggers[scope], { channel: 'security' }, 'info'))
   }
 
-  /** The same logger at each call: it follows the level of its scope. */
+  /** The same logger at each call: it follows its scope's level. */
   of(scope: LogScope): Logger {
     return this.#loggers[scope]
   }
 
-  /** Writes whatever the level of its scope is. */
+  /** A logger that writes at every level of its scope. */
   securityOf(scope: LogScope): Logger {
     return this.#security[scope]
   }
@@ -35,7 +35,7 @@ export class LogScopes {
   }
 }
 
-/** A child that keeps its level. pino's own option for it has no effect where it is that of the parent: such a child follows the parent. */
+/** A child that keeps its level. pino ignores its own option for that if the parent has the same level: such a child follows the parent. */
 function childAt(parent: Logger, bindings: object, level: LogLevel): Logger {
   const child = parent.child(bindings)
   child.level = level

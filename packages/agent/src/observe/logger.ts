@@ -1,4 +1,4 @@
-/** Structured logs that never hold up the event loop: what a stuck reader does not take is dropped and counted. */
+/** Structured logs that never block the event loop: lines that a stuck reader does not take are dropped and counted. */
 import { once } from 'node:events'
 import { constants, fstatSync, openSync } from 'node:fs'
 import { scrub } from '@livery/core/plugin'
@@ -10,28 +10,28 @@ import { LogScopes } from './log-scopes.ts'
 
 export type Logger = PinoLogger
 
-/** Disposing it waits half a second at most for a slow reader to take the last lines; later lines are ignored. */
+/** Disposal waits at most half a second for a slow reader to take the last lines; later lines are ignored. */
 export interface LogSink extends AsyncDisposable {
-  /** Of the process itself: that of the scope `agent`. */
+  /** The logger of the process, in the scope `agent`. */
   readonly logger: Logger
-  /** One for each module. */
+  /** One logger per module. */
   readonly scopes: LogScopes
   /** Lines that were dropped, since the reader did not take them in time. */
   dropped(): number
 }
 
-/** Names whose values never go into a line, wherever they are. */
+/** Names whose values never appear in a line, at any depth. */
 const REDACTED = ['privateKey', 'privateKeyPem', 'token', 'authorization', 'headers'].flatMap(name => [
   name,
   `*.${name}`,
 ])
 
-/** How much waits for a slow reader before lines are dropped. */
+/** Bytes that wait for a slow reader before lines are dropped. */
 const MAX_WAITING_BYTES = 1024 * 1024
 /** How long the last lines may take before the process ends without them. */
 const LAST_LINES_MS = 500
 
-/** Logs to standard error: results of commands have standard output for themselves. One level is that of every scope. */
+/** Logs to standard error: standard output is for results of commands. A single level applies to every scope. */
 export async function createLogger(options: {
   readonly level: LogLevel | LogLevels
   readonly format: 'json' | 'pretty'
@@ -50,12 +50,12 @@ export async function createLogger(options: {
 }
 
 async function lineForPeople(): Promise<(line: string) => string> {
-  // Loaded for people only: on a node it would make the start longer for nothing.
+  // Loaded for people only: a node would start later for nothing.
   const { prettyFormat } = await import('./pretty-format.ts')
   return prettyFormat()
 }
 
-/** An error may be of a plugin. The lines of its stack that are not frames are its message, which may look like lines of ours. */
+/** A plugin may have made the error. The lines of its stack that are not frames are its message, which may imitate our lines. */
 function shownError(error: unknown): object {
   const frames = stackOf(error).filter(line => /^ {4}at /.test(line))
   const message = scrub(error)
@@ -74,7 +74,7 @@ function stackOf(error: unknown): string[] {
 const MAX_FRAMES = 20
 const MAX_STACK = 16_384
 
-/** The escapes of JSON leave these: they move a terminal's cursor, end a line for some readers, or turn its direction. */
+/** JSON does not escape these: they move a terminal's cursor, end a line for some readers, or change text direction. */
 const UNPRINTABLE = /[\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]|\p{Cs}/gu
 
 function printable(line: string): string {
@@ -86,7 +86,7 @@ function openSink(settings: pino.LoggerOptions, levels: LogLevels, format: (line
   let reported = 0
   let isClosed = false
   const destination = new sonicBoom.SonicBoom({ fd: standardError(), sync: false, maxLength: MAX_WAITING_BYTES })
-  // Not the destination: pino would flush it after a fatal line, which does not return once its reader has left.
+  // A wrapper, since pino would flush the destination after a fatal line, which never returns once its reader has left.
   const logger = pino(settings, { write: line => void (isClosed || destination.write(printable(format(line)))) })
   destination.on('drop', () => dropped++)
   destination.on('drain', () => {
@@ -99,7 +99,7 @@ function openSink(settings: pino.LoggerOptions, levels: LogLevels, format: (line
   // The lines stay, up to the bound, and are tried again with the next one: a full disk or a missing reader ends nothing.
   destination.on('error', () => {})
   const end = async (): Promise<void> => {
-    // First: a write to a destination that has ended throws, in no handler.
+    // Set first: a write to an ended destination throws, in no handler.
     isClosed = true
     await handOver(destination)
     destination.destroy()
@@ -119,7 +119,7 @@ function openSink(settings: pino.LoggerOptions, levels: LogLevels, format: (line
 /** Resolves when the last lines are written, cannot be written, or took too long. */
 async function handOver(destination: sonicBoom.SonicBoom): Promise<void> {
   const deadline = new AbortController()
-  // Holds the process, unlike a timeout signal: a destination that waits to try again does not always.
+  // Keeps the process alive, unlike a timeout signal: a destination that waits to retry does not always.
   const timer = setTimeout(() => deadline.abort(), LAST_LINES_MS)
   try {
     // Rejects at 'error'.
@@ -127,17 +127,16 @@ async function handOver(destination: sonicBoom.SonicBoom): Promise<void> {
     destination.end()
     await finished
   } catch {
-    // Nobody takes what is left.
+    // The reader takes nothing more.
   } finally {
     clearTimeout(timer)
   }
 }
 
 /**
- * Standard error in a mode in which a write never waits: a write that waits holds a thread of the pool, and keeps the
- * process from ending. A pipe or terminal is opened again, since otherwise everyone who shares it would get the flag. A
- * socket cannot be opened again, so Node sets the flag on it. A regular file is left as it is: others may write on from
- * its position.
+ * Standard error in non-blocking mode: a blocked write holds a thread of the pool, and keeps the process from ending. A pipe
+ * or terminal is reopened, since the flag would otherwise affect everyone who shares it. A socket cannot be reopened, so
+ * Node sets the flag on it. A regular file is left as it is: others may continue to write at its position.
  */
 function standardError(): number {
   const status = fstatSync(2)

@@ -1,4 +1,4 @@
-/** Long work in slices: other work has a turn of the event loop after each 2 ms. */
+/** Splits long work into slices: other work has a turn of the event loop after each 2 ms. */
 import { setImmediate } from 'node:timers/promises'
 
 const SLICE_MS = 2
@@ -7,7 +7,7 @@ export class LoopTurns {
   #sliceStart = performance.now()
   #earlierMs = 0
 
-  /** How long the work itself took so far, without the turns of others, milliseconds. */
+  /** Milliseconds that the work itself took, without the turns of others. */
   get busyMs(): number {
     return this.#earlierMs + performance.now() - this.#sliceStart
   }

@@ -280,7 +280,7 @@ test('an identity that is forgotten takes its series along', async () => {
   )
 })
 
-test('over a thousand identities those that have nothing yet and do not fail have no series of their own', async () => {
+test('over a thousand identities, an identity that has nothing yet and does not fail has no separate series', async () => {
   await using bench = await Bench.create()
   const hanging = Promise.withResolvers<never>()
   bench.ca.answer = () => hanging.promise

@@ -9,7 +9,7 @@ import { EventLoopDelay } from './process-metrics.ts'
 import { Registry } from './prometheus.ts'
 import { SdsMetrics } from './sds-metrics.ts'
 
-/** The metrics of one agent, in a registry of their own. */
+/** The metrics of one agent, in a separate registry. */
 export class Metrics implements Disposable {
   readonly #registry = new Registry()
   readonly #ca = new CaMetrics(this.#registry)
@@ -34,7 +34,7 @@ export class Metrics implements Disposable {
     this.sds.record(entry.event)
   }
 
-  /** Counts a connection to a CA, by its key exchange group. */
+  /** Counts a connection to a CA by its key exchange group. */
   connected(group: string): void {
     this.#ca.connected(group)
   }
@@ -43,13 +43,13 @@ export class Metrics implements Disposable {
     return this.#registry.contentType
   }
 
-  /** The text exposition format of Prometheus. It is made in slices: thousands of identities hold up nobody. */
+  /** The text exposition format of Prometheus, made in slices: thousands of identities block nobody. */
   async text(turns: LoopTurns = new LoopTurns()): Promise<string> {
     for (const look of this.#looks) await look(turns)
     const texts: string[] = []
     for (const { name } of this.#registry.getMetricsAsArray()) {
       await turns.next()
-      // Closed meanwhile.
+      // The metrics were closed meanwhile.
       if (!this.#registry.getSingleMetric(name)) break
       texts.push(await this.#registry.getSingleMetricAsString(name))
     }

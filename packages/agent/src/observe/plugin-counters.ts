@@ -3,7 +3,7 @@ import { type PluginMetrics, scrub } from '@livery/core/plugin'
 import { checkCounterName } from './counter-name.ts'
 import { Counter, type Registry } from './prometheus.ts'
 
-/** Of all plugins together: each name is a line of every scrape. */
+/** Limit for all plugins together: each name is a line of every scrape. */
 const MAX_COUNTERS = 100
 
 export class PluginCounters implements PluginMetrics {
@@ -14,7 +14,7 @@ export class PluginCounters implements PluginMetrics {
     this.#registry = registry
   }
 
-  /** Throws a `TypeError` for a name that is not in snake_case, and for one too many; `add` ignores what is not a count. */
+  /** Throws a `TypeError` for a name that is not in snake_case, and beyond the limit; `add` ignores values that are not counts. */
   counter(name: string, help: string): { add(count?: number): void } {
     checkCounterName(name)
     const counter = this.#counters.get(name) ?? this.#make(name, help)

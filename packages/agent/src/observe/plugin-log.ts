@@ -1,4 +1,4 @@
-/** The log that a plugin gets: its lines carry its name, and no secret. */
+/** The log for a plugin: its lines carry the plugin's name, and no secret. */
 import { type PluginLog, scrub } from '@livery/core/plugin'
 import type { Logger } from './logger.ts'
 

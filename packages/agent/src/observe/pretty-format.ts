@@ -2,7 +2,7 @@
 import { oneLine } from '@livery/core/plugin'
 import { prettyFactory } from 'pino-pretty'
 
-/** Makes such a line of one in JSON. */
+/** Turns a JSON line into such a line. */
 export function prettyFormat(): (line: string) => string {
   return prettyFactory({
     colorize: process.stderr.isTTY && process.stderr.hasColors(),
@@ -12,7 +12,7 @@ export function prettyFormat(): (line: string) => string {
   })
 }
 
-/** For people the sentence is enough, with the resource or plugin before it and an error's stack after it. */
+/** The sentence, with the resource or plugin before it and an error's stack after it. */
 function sentence({ plugin, resource = plugin, msg, err }: Record<string, unknown>): string {
   const stack = typeof err === 'object' && err !== null && 'stack' in err ? `\n${err.stack}` : ''
   return `${resource === undefined ? '' : `${oneLine(String(resource))}: `}${oneLine(String(msg))}${stack}`

@@ -6,7 +6,7 @@ import { readDescriptorLimit } from '@livery/sds-server'
 import type { MetricRow, Sample } from './metric-rows.ts'
 
 interface ProcessSource {
-  /** How many log lines were dropped, because the reader did not take them. */
+  /** Lines that were dropped because the reader did not take them. */
   droppedLogLines(): number
   /** `native` or `webcrypto`. */
   readonly keyGenerator: string
@@ -68,7 +68,7 @@ export function processMetrics({ version, keyGenerator, droppedLogLines }: Proce
   ]
 }
 
-/** Without a limit the kernel reports 0, or more than there is. */
+/** The kernel reports 0, or more than exists, if there is no limit. */
 export function memoryLimit(): number {
   const total = totalmem()
   const limit = process.constrainedMemory()

@@ -1,4 +1,4 @@
-/** Types of files of prom-client that its own types leave out: each exports the class that its index exports by name. */
+/** Types of files that prom-client's own types leave out: each exports the class that its index exports by name. */
 declare module 'prom-client/lib/counter.js' {
   export { Counter as default } from 'prom-client'
 }

@@ -1,4 +1,4 @@
-/** Whether the agent serves what it is configured for, and if not, what it waits for: the diagnosis as probes and people read it. */
+/** Whether the agent serves what it is configured for, or what it waits for: the diagnosis for probes and people. */
 import { type AffectedIdentity, isUnready, type Problem, type ReadinessMode } from '../diagnosis/problem.ts'
 import { formatAge } from './format-age.ts'
 
@@ -9,10 +9,10 @@ interface Readiness {
 }
 
 /**
- * Ready by default: every socket is bound, and every identity has a valid certificate. Not counted are identities in
- * their first minute, those that fail at the CA, and those that were only ever asked for on demand, as long as another
- * identity has a valid certificate: a CA that refuses one must not take the others out of service. An identity that
- * needs no certificate (idle or removed) never counts.
+ * Ready by default: every socket is bound, and every identity has a valid certificate. As long as another identity has a
+ * valid certificate, identities in their first minute, failing at the CA, or only ever asked for on demand do not count:
+ * a CA that refuses one must not take the others out of service. An identity that needs no certificate (idle or removed)
+ * never counts.
  */
 export function readiness(problems: readonly Problem[], mode: ReadinessMode, now: number): Readiness {
   const ready = !problems.some(problem => isUnready(problem, mode))
@@ -72,7 +72,7 @@ function renewalLine({ name, failingSince, renewAt, notAfter = 0, reason }: Affe
 }
 
 const LINES = 100
-/** The text of a CA's failure can be long, and a hundred identities can have the same. */
+/** The text of a CA's failure can be long, and a hundred identities can share it. */
 const LINE_CHARS = 600
 
 function section(title: string, items: readonly string[], count: number): string[] {

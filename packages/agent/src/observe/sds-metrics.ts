@@ -1,4 +1,4 @@
-/** Metrics of the SDS side: what was pushed and how the clients took it. */
+/** Metrics of the SDS side: the pushes, and the clients' answers. */
 
 import type { SdsEvent, StreamReport } from '@livery/sds-server'
 import type { LedgerEvent } from './agent-event.ts'
@@ -10,7 +10,7 @@ interface Tally {
 }
 
 export class SdsMetrics {
-  /** Numbers here, since each response counts a push and an ACK for each secret in it. */
+  /** Plain numbers, since each response counts a push and an ACK for each of its secrets. */
   readonly #byEvent: ReadonlyMap<LedgerEvent['kind'], Tally>
   readonly #refusedNames: Tally
   readonly #slowedCallers: Counter<'socket'>
@@ -66,7 +66,7 @@ export class SdsMetrics {
     if (tally) tally.count++
   }
 
-  /** Counts one event of the server; what is in the ledger too is counted there. */
+  /** Counts one event of the server; ledger events are counted there. */
   observe(event: SdsEvent): void {
     if (event.kind === 'connection-refused') {
       this.#refusedConnections.inc({ socket: event.connection.socket, reason: event.reason })
@@ -75,7 +75,7 @@ export class SdsMetrics {
     else if (event.kind === 'stream-report') this.#countReport(event.report)
   }
 
-  /** So far, over all sockets and reasons. */
+  /** The total so far, over all sockets and reasons. */
   async refusedConnections(): Promise<number> {
     const { values } = await this.#refusedConnections.get()
     return values.reduce((sum, { value }) => sum + value, 0)
@@ -121,14 +121,14 @@ export function socketMetrics(server: { sockets(): readonly SocketLoad[] }): rea
   ]
 }
 
-/** How many sockets are in each state, those that none is in included. */
+/** The number of sockets in each state, zero included. */
 function countStates(sockets: readonly SocketLoad[]): readonly Sample[] {
   const counts = new Map(SOCKET_STATES.map(state => [state, 0]))
   for (const { state } of sockets) counts.set(state, (counts.get(state) ?? 0) + 1)
   return Array.from(counts, ([state, count]) => [count, state])
 }
 
-/** A path may have two sockets: one that drains, and the one that took its place. */
+/** A path may have two sockets: one drains, its successor serves. */
 function sumByPath(sockets: readonly SocketLoad[], read: (socket: SocketLoad) => number): readonly Sample[] {
   const sums = new Map<string, number>()
   for (const socket of sockets) sums.set(socket.path, (sums.get(socket.path) ?? 0) + read(socket))

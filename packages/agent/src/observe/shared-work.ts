@@ -1,7 +1,7 @@
-/** Work that is done once for all who wait for it, and takes a bounded part of one core however many ask. */
+/** Runs work once for all who wait for it, and limits it to a part of one core however many ask. */
 import { LoopTurns } from './loop-turns.ts'
 
-/** After a run that took 1 ms the next one starts 9 ms later at the earliest: a tenth of one core. */
+/** The next run starts 9 ms after a run that took 1 ms at the earliest: a tenth of one core. */
 const REST_PER_RUN = 9
 
 export class SharedWork<T> {

@@ -1,12 +1,12 @@
-/** A stream as it is listed: which it is, whose, and how its client answers. */
+/** A stream in a list: its id, its owner, and how its client answers. */
 
 export interface PageStreams {
   readonly total: number
-  /** At most 500: those that rejected something first, then those that are behind or have not answered. */
+  /** At most 500: rejections first, then streams that are behind or have not answered. */
   readonly shown: readonly PageStream[]
 }
 
-/** Which stream it is, and whose; `/streams` has the same. */
+/** Identifies a stream and its client; `/streams` has the same. */
 export interface StreamFacts {
   /** Counted from 1 in this process. */
   readonly id: number
@@ -18,9 +18,9 @@ export interface StreamFacts {
   readonly uid?: number
   /** Such as `pod 1234`, on a socket that identifies its callers. */
   readonly subject?: string
-  /** Its namespace and name, where the subject is a pod that is known. */
+  /** Namespace and name, if the subject is a known pod. */
   readonly pod?: string
-  /** The peer's node id, escaped; empty of the Workload API. */
+  /** The peer's node id, escaped; empty for the Workload API. */
   readonly node: string
   /** How many names it has. */
   readonly names: number
@@ -28,15 +28,15 @@ export interface StreamFacts {
 
 export interface PageStream extends StreamFacts {
   readonly since: number
-  /** Of its first 100 names: those that were refused or are unknown. */
+  /** Refused or unknown names, among its first 100. */
   readonly refused: number
-  /** Of its first 100 names: those of which it was not sent the newest version, or has not answered. */
+  /** Names without the newest version or without its answer, among its first 100. */
   readonly pending: number
-  /** Of its first 100 names: those whose newest version it rejected, at most 3; `/explain` of the name has the reason. */
+  /** Names whose newest version it rejected, among its first 100, at most 3; `/explain` of the name has the reason. */
   readonly rejected: readonly string[]
 }
 
-/** The name by which an operator finds a client. */
+/** The name that identifies a client to an operator. */
 export function clientOf({ node, subject, pid }: StreamFacts): string {
   if (node !== '') return node
   return subject ?? (pid === undefined ? 'a client' : `the process ${pid}`)

@@ -18,18 +18,18 @@ interface IdentityOutputParts extends OutputsParts {
   readonly watched: WatchedFiles
   /** How many outputs are written at once. */
   readonly writes: Semaphore
-  /** How many times a set was written, and how many times that failed; a failure counts again only if it differs. */
+  /** How often a set was written, and how often that failed; a failure counts again only if it differs. */
   readonly counts: { written: number; failures: number }
 }
 
 const NAMES = { key: 'key.pem', chain: 'cert-chain.pem', roots: 'root-cert.pem', bundle: 'bundle.pem' } as const
-/** Certificates are for everybody. */
+/** Certificates are public. */
 const PUBLIC_MODE = 0o644
-/** A failed write is tried again. */
+/** Pauses before a failed write is repeated. */
 const RETRY = { minMs: 1_000, maxMs: 150_000 } as const
-/** How often the changes of others are undone at most. */
+/** Least time between two repairs of a changed set. */
 const RESTORE_MS = 1_000
-/** How long a reader of the previous set has: its key is not left longer. */
+/** How long readers of the previous set have: its key does not stay longer. */
 const PREVIOUS_MS = 30_000
 
 export class IdentityOutput implements Disposable {
@@ -38,7 +38,7 @@ export class IdentityOutput implements Disposable {
   readonly #watches = new DisposableStack()
   readonly #certificate: ReturnType<SecretManager['watch']>
   readonly #roots: ReturnType<SecretManager['watch']>
-  /** Whether the files are to be written, and whether the program is to be asked to read them. */
+  /** Whether the files have to be written, and whether the program has to be asked to read them. */
   #isStale = true
   #needsReload = false
   #isWorking = false
@@ -74,7 +74,7 @@ export class IdentityOutput implements Disposable {
     void this.#work()
   }
 
-  /** Somebody has changed the files: this output, or others, whose changes are undone once a second at most. */
+  /** The files were changed, by somebody else or by this output: foreign changes are undone once a second at most. */
   async #restore(): Promise<void> {
     const { clock } = this.#parts
     if (this.#isWorking || this.#isStale || this.#writtenAt === undefined) return
@@ -83,7 +83,7 @@ export class IdentityOutput implements Disposable {
     else this.#workAfter(RESTORE_MS, () => this.#write())
   }
 
-  /** One at a time; what changes meanwhile is written after it. */
+  /** One write at a time; a change meanwhile is written after it. */
   async #work(): Promise<void> {
     if (this.#isWorking) return
     this.#isWorking = true
@@ -135,7 +135,7 @@ export class IdentityOutput implements Disposable {
     return this.#certificate.current !== undefined && this.#roots.current !== undefined
   }
 
-  /** The files of what is served now; `undefined` while the set is not whole. */
+  /** The files of the served secrets; `undefined` while the set is not whole. */
   #files(): ReadonlyMap<string, SetFile> | undefined {
     const certificate = this.#certificate.current
     const roots = this.#roots.current

@@ -1,4 +1,4 @@
-/** The module `output`: certificates in files, for programs that do not ask over a socket. */
+/** The module `output`: certificates in files, for programs that use no socket. */
 import type { SecretManager } from '@livery/core'
 import type { Basis } from '../life/basis.ts'
 import { Outputs } from './outputs.ts'

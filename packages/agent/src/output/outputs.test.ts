@@ -30,7 +30,7 @@ import { Outputs } from './outputs.ts'
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const FILES = ['cert-chain.pem', 'key.pem', 'root-cert.pem']
 const HOUR = 3_600_000
-/** Of certificates that are not to be renewed: the clock moves while a test waits for the disk, however busy that is. */
+/** A life that needs no renewal: the clock moves while a test waits for the disk, however busy that is. */
 const LONG = 30 * 24 * HOUR
 
 class Bench {
@@ -91,7 +91,7 @@ class Bench {
     while (!holds()) await this.clock.advance(stepMs)
   }
 
-  /** Until the files are those of the `count`th set. */
+  /** Resolves when the files are the `count`th set. */
   written(count: number): Promise<void> {
     return this.until(() => this.outputs.counts.written >= count)
   }
@@ -113,7 +113,7 @@ class Bench {
     }
   }
 
-  /** Until chain and key are those that are served. */
+  /** Resolves when chain and key are the served ones. */
   async upToDate(): Promise<void> {
     await this.until(() => {
       const { chain, key } = this.served()
@@ -234,7 +234,7 @@ test('a link that another program puts in the place of ours is not replaced, and
   assert.equal(readlinkSync(bench.path('..data')), '/etc')
 })
 
-test('files of another program are never written over: those of a volume, and plain ones', async t => {
+test('files of another program are never written over: neither plain ones nor the files of a volume', async t => {
   const plain = await Bench.create(t)
   mkdirSync(plain.directory)
   writeFileSync(plain.path('key.pem'), 'theirs')

@@ -1,4 +1,4 @@
-/** The directories to which certificates are written, one per identity that the configuration gives one. */
+/** The directories to which certificates are written, one per identity with an output. */
 import { isDeepStrictEqual } from 'node:util'
 import { WatchedFiles } from '@livery/core'
 import { Semaphore } from '@livery/core/plugin'
@@ -6,13 +6,13 @@ import type { ConfiguredIdentity } from '../config/identities.ts'
 import type { OutputSetting } from '../config/output-schema.ts'
 import { IdentityOutput, type OutputsParts } from './identity-output.ts'
 
-/** Each write is four or five fsyncs. */
+/** Limits the disk's load: each write is four or five fsyncs. */
 const WRITES_AT_ONCE = 4
 
 type Given = Pick<ConfiguredIdentity, 'id' | 'output'>
 
 export class Outputs implements Disposable {
-  /** How many times a set was written, and how many times that failed. */
+  /** How often a set was written, and how often that failed. */
   readonly counts = { written: 0, failures: 0 }
   readonly #parts: OutputsParts
   readonly #watched: WatchedFiles
@@ -29,7 +29,7 @@ export class Outputs implements Disposable {
     )
   }
 
-  /** Writes for these identities from now on, or from `reclaim` on; for one with the same output as before nothing changes. */
+  /** Writes for these identities from now on, or from `reclaim` on; an identity with the same output keeps its state. */
   follow(identities: Iterable<Given>): void {
     this.#followed = [...identities].filter(({ output }) => output)
     if (this.#isReleased) return
@@ -43,14 +43,14 @@ export class Outputs implements Disposable {
       if (output && !this.#outputs.has(id)) this.#outputs.set(id, { setting: output, output: this.#open(id, output) })
   }
 
-  /** Writes nothing more until `reclaim`: the directories are another process's from then on. */
+  /** Writes nothing more until `reclaim`: the directories belong to another process. */
   release(): void {
     this.#isReleased = true
     for (const { output } of this.#outputs.values()) output[Symbol.dispose]()
     this.#outputs.clear()
   }
 
-  /** The directories are this process's again. */
+  /** Takes the directories back. */
   reclaim(): void {
     this.#isReleased = false
     this.follow(this.#followed)

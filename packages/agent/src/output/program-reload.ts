@@ -9,7 +9,7 @@ import type { ReloadSetting } from '../config/output-schema.ts'
 /** A command that takes longer is killed. */
 const COMMAND_MS = 10_000
 const MAX_PID_BYTES = 32
-/** How much of what a command prints to standard error is reported. */
+/** Characters of a command's standard error that are reported. */
 const MAX_PRINTED = 500
 
 /** Resolves when the program was asked; rejects with the reason why it was not. */
@@ -27,7 +27,7 @@ function send(signal: NodeJS.Signals, pid: number, file: string): void {
   }
 }
 
-/** The writer of the file chooses the process. A user other than root and the agent's can choose only its own. */
+/** The file's writer chooses the process. A user other than root and the agent's can choose only its own process. */
 async function readPid(file: string): Promise<number> {
   let owner = 0
   const content = await readSmallFile(file, MAX_PID_BYTES, async descriptor => {
@@ -35,7 +35,7 @@ async function readPid(file: string): Promise<number> {
   })
   const text = content.toString().trim()
   const pid = Number(text)
-  // 0 and -1 are groups of processes, and 1 is that of the container or the machine.
+  // 0 and -1 stand for groups of processes, and 1 is the container's or machine's init.
   if (!/^\d+$/.test(text) || !Number.isSafeInteger(pid) || pid <= 1 || pid === process.pid)
     throw new Error(`${file} does not hold the number of another process`)
   const isTrusted = owner === 0 || owner === process.geteuid?.()
@@ -54,7 +54,7 @@ async function belongsTo(pid: number, uid: number): Promise<boolean> {
 }
 
 async function runCommand([program, ...args]: readonly [string, ...string[]], clock: Clock): Promise<void> {
-  // Nothing of the agent's environment: it can hold a token.
+  // The environment is empty: the agent's can hold a token.
   const child = spawn(program, args, {
     cwd: '/',
     env: { PATH: process.env['PATH'] },

@@ -1,4 +1,4 @@
-/** Files that are replaced as one set, as the kubelet does it: links to `..data`, a link to the newest folder of them. */
+/** Files that are replaced as one set, as the kubelet does: links to `..data`, a link to the newest folder of them. */
 import { createHash, randomUUID } from 'node:crypto'
 import { readlinkSync } from 'node:fs'
 import { mkdir, open, readdir, readlink, rename, rm, symlink } from 'node:fs/promises'
@@ -6,9 +6,9 @@ import { join } from 'node:path'
 import { checkFolder, makeFolder, readSmallFile, systemErrorCode } from '@livery/core/plugin'
 import type { OutputSetting } from '../config/output-schema.ts'
 
-/** The link that is replaced. */
+/** The link to the current set. */
 const DATA = '..data'
-/** The folders of the sets; no other program names its own like that. */
+/** Prefix of the sets' folders; no other program uses it. */
 const SET_PREFIX = '..livery-'
 /** Larger than any set of one identity. */
 const MAX_FILE_BYTES = 2_097_152
@@ -21,7 +21,7 @@ export interface SetFile {
 /** Writes sets to one directory, and to none that another program fills. */
 export class SetDirectory {
   readonly #setting: Pick<OutputSetting, 'directory' | 'owner' | 'group'>
-  /** SHA-256 of each file of the set that was written last, by name. */
+  /** SHA-256 of each file of the last written set, by name. */
   #digests: ReadonlyMap<string, string> | undefined
   #current: string | undefined
 
@@ -29,13 +29,13 @@ export class SetDirectory {
     this.#setting = setting
   }
 
-  /** The paths that a change of the set by others shows in. */
+  /** The paths to watch for changes by others. */
   pathsOf(names: readonly string[]): readonly string[] {
     return names.map(name => join(this.#setting.directory, name))
   }
 
   /**
-   * Replaces the set: a reader that opens `..data` once gets one set. The set before stays until the next one. Rejects if
+   * Replaces the set: a reader that opens `..data` once gets one set. The previous set stays until the next one. Rejects if
    * somebody else could replace the files, or another program writes them.
    */
   async write(files: ReadonlyMap<string, SetFile>): Promise<void> {
@@ -53,7 +53,7 @@ export class SetDirectory {
     await removeSets(directory, [set, previous])
   }
 
-  /** Whether this set was written last, and nobody has changed it. */
+  /** Whether this set was the last one written, and is unchanged. */
   async holds(files: ReadonlyMap<string, SetFile>): Promise<boolean> {
     const digests = this.#digests
     if (digests?.size !== files.size) return false
@@ -80,13 +80,13 @@ export class SetDirectory {
     }
   }
 
-  /** Removes the set before the current one: its readers have had their time. */
+  /** Removes the previous set, whose readers have had their time. */
   async dropPrevious(): Promise<void> {
     if (this.#current !== undefined) await removeSets(this.#setting.directory, [this.#current])
   }
 
   async #writeSet(folder: string, files: ReadonlyMap<string, SetFile>): Promise<void> {
-    // Nobody else looks into it before each file has its mode and owner.
+    // The folder is private until each file has its mode and owner.
     await mkdir(folder, { mode: 0o700 })
     for (const [name, file] of files) await this.#writeFile(join(folder, name), file)
     await using handle = await open(folder)
@@ -99,15 +99,15 @@ export class SetDirectory {
     await using file = await open(path, 'wx', 0o600)
     await file.writeFile(content)
     if (owner !== undefined || group !== undefined) await file.chown(owner ?? -1, group ?? -1)
-    // After the owner: a mode for a group must not hold for the wrong one.
+    // The mode follows the owner: a group mode must not apply to the wrong group.
     await file.chmod(mode)
     await file.sync()
   }
 }
 
 /**
- * Files that another program writes look otherwise: files of their own, or a `..data` that leads elsewhere. Without `..data`,
- * links through it lead nowhere: nothing of anybody is lost when they are replaced.
+ * Recognises another program's files: plain files, or a `..data` that leads elsewhere. Without `..data`, links through it are
+ * dangling, so replacing them loses nothing.
  */
 function refuseForeign(directory: string, names: Iterable<string>): void {
   checkFolder(directory)
@@ -121,7 +121,7 @@ function refuseForeign(directory: string, names: Iterable<string>): void {
     )
 }
 
-/** Where the link leads; `undefined` where nothing is, and empty for what is no link. */
+/** Where the link leads; `undefined` if nothing is there, empty if it is not a link. */
 function linkAt(path: string): string | undefined {
   try {
     return readlinkSync(path)
@@ -142,7 +142,7 @@ async function replaceLink(path: string, target: string): Promise<void> {
     await rename(temporary, path)
   } catch (error) {
     await rm(temporary, { force: true })
-    // A folder in the place of a file: somebody else's, but in a directory that is ours.
+    // A folder in place of a file is somebody else's, though the directory is ours.
     if (systemErrorCode(error) !== 'EISDIR') throw error
     await rm(path, { recursive: true })
     await symlink(target, path)

@@ -23,8 +23,8 @@ export function identityRow(entry: IdentityEntry, moment: Moment): PageIdentity 
 }
 
 /**
- * Equal for two rows that say the same. The next try is left out where it is that of a queue: while the CA is down it is
- * another one for all of them with each probe, and the overview has it.
+ * Equal for rows with the same content. It leaves out the next try if the queue sets it: while the CA is down, each probe
+ * changes it for all rows, and the overview shows it.
  */
 export function rowSignature(entry: IdentityEntry, moment: Moment): string {
   const { state, hold, secret, renewAt, lastFailure, preflight } = entry
@@ -33,7 +33,7 @@ export function rowSignature(entry: IdentityEntry, moment: Moment): string {
   return `${state} ${hold} ${secret?.serialNumber} ${planned} ${lastFailure?.at} ${preflight?.isServed} ${cause} ${severity}`
 }
 
-/** One that is held is not forgotten. */
+/** A held identity cannot be forgotten. */
 function shownState({ state }: IdentityEntry): PageIdentityState {
   return state === 'forgotten' ? stateName('idle') : stateName(state)
 }

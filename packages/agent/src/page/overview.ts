@@ -1,4 +1,4 @@
-/** The overview of the page: what is about to break. One look at every identity, with turns for other work in between. */
+/** The overview of the page: what is about to break. It looks at every identity once, with turns for other work in between. */
 import type { IdentityEntry } from '@livery/core'
 import type { AdminSource } from '../admin/admin-source.ts'
 import { Diagnosis, lookAtAll, momentOf } from '../diagnosis/diagnosis.ts'
@@ -15,7 +15,7 @@ import type { PageCA, PageCaller, PageOverview, PageProcess, PageSocket, PageSto
 const MAX_CALLERS = 100
 const MIB = 1024 * 1024
 
-/** `onEntry` is called with each identity, as it is when its turn comes. */
+/** Calls `onEntry` with each identity, in its state at that moment. */
 export async function composeOverview(
   source: AdminSource,
   rejections: readonly Rejection[],
@@ -58,7 +58,7 @@ export async function composeOverview(
   }
 }
 
-/** The newest failure of the identities that are held. */
+/** The newest failure of the held identities. */
 class NewestFailure {
   #failed: IdentityEntry | undefined
 
@@ -127,7 +127,7 @@ function storeRow({ directory, unwritten, failure }: NonNullable<ReturnType<Admi
   return { directory, unwritten, ...(failure !== undefined && { failure }) }
 }
 
-/** In whole mebibytes: else each look would find another number. */
+/** Rounded to mebibytes: the numbers would otherwise change with every look. */
 function processRow(): PageProcess {
   const { rss, heapUsed } = process.memoryUsage()
   return {

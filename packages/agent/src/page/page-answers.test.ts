@@ -27,7 +27,7 @@ import type { PageState, PageToken } from './state.ts'
 
 const WEB = parseSpiffeId('spiffe://cluster.local/ns/default/sa/web')
 const API = parseSpiffeId('spiffe://cluster.local/ns/default/sa/api')
-/** In a process of its own: the test runner's hooks and the readers would count. */
+/** A separate process, since the test runner's hooks and the readers would count. */
 const HOLDS = fileURLToPath(new URL('../../test/page-holds.ts', import.meta.url))
 const PAGE_ROUTES = ['/page/state', '/page/events', '/page/token', '/page/app.js', '/page/app.css']
 const OTHER_ROUTES = [
@@ -41,7 +41,7 @@ const OTHER_ROUTES = [
   '/trust',
   '/logging',
 ]
-/** Of CPU, for one turn of the event loop. */
+/** CPU time of one turn of the event loop. */
 const MAX_TURN_MS = 20
 const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8' }
 
@@ -78,7 +78,7 @@ class Bench implements AsyncDisposable {
     }
   }
 
-  /** `entries`: in place of those of the manager. */
+  /** `entries` replaces the manager's. */
   static async create(entries?: readonly IdentityEntry[]): Promise<Bench> {
     const clock = new FakeClock()
     const bench = new Bench(await TestCA.create(clock), clock)

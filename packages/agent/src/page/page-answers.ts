@@ -1,4 +1,4 @@
-/** The answers that make up the page in the browser. Nothing but the page itself can be loaded by it, or frame it. */
+/** The answers that make up the page in the browser. The page can load only itself, and nothing else can frame it. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { AdminSource } from '../admin/admin-source.ts'
 import { type Answer, BUSY, json, text } from '../admin/answer.ts'
@@ -85,9 +85,9 @@ class PageAnswers {
     }
   }
 
-  /** For a page of this origin only: another one could otherwise have the browser of the operator change something. */
+  /** Answers a page of this origin only: another page could otherwise have the operator's browser change something. */
   async token(headers: IncomingHttpHeaders, caller: Caller): Promise<Answer> {
-    // An Origin is that of this endpoint: others were refused.
+    // An Origin here is this endpoint's: others were refused.
     if (headers['sec-fetch-site'] !== 'same-origin' && headers.origin === undefined) return NOT_A_PAGE
     const hasTokenFile = this.#source.tokenFile !== undefined
     const authority = await authorityOf({ ...caller, authorization: undefined }, undefined)
@@ -111,7 +111,7 @@ const NOT_BUILT: Answer = {
 }
 const NOT_A_PAGE = text(403, 'This token is for the page that this endpoint serves: commands and scripts need none.\n')
 
-/** Whether text/html is preferred to text/plain (RFC 9110, section 12.5.1): of browsers, not of curl. */
+/** Whether text/html is preferred to text/plain (RFC 9110, section 12.5.1): browsers do, curl does not. */
 function prefersHtml(accept = ''): boolean {
   const ranges = accept.split(',').map(range => {
     const [type = '', ...parameters] = range.split(';').map(part => part.trim().toLowerCase())

@@ -1,4 +1,4 @@
-/** The events of the page: to each listener the newest state, as fast as it reads. Nothing is done while nobody listens. */
+/** The events of the page: each listener gets the newest state, as fast as it reads. Without listeners it does nothing. */
 import type { IdentityEntry } from '@livery/core'
 import { after, Semaphore, sleep } from '@livery/core/plugin'
 import type { AdminSource } from '../admin/admin-source.ts'
@@ -11,25 +11,25 @@ import { identityRow, rowSignature } from './identity-row.ts'
 import { composeSections, SECTIONS, type SectionTexts } from './sections.ts'
 import type { PageHello } from './state.ts'
 
-/** In one message, whichever comes first: it is all that a listener which does not read has unsent. */
+/** Limits of one message, whichever comes first: a listener that does not read has no more than this unsent. */
 const MAX_ROWS = 200
 const MAX_CHARS = 64 * 1024
-/** Between two messages, unless there is more to send than fits in one. */
+/** Time between two messages, unless one cannot hold all rows. */
 const INTERVAL_MS = 250
-/** Between two looks at the sections. */
+/** Time between two looks at the sections. */
 const LOOK_MS = 1_000
-/** A link without a word for longer is dead. */
+/** A link that is silent for longer is dead. */
 const HEARTBEAT_MS = 15_000
-/** Callers that wait for the next look: more than listeners and readers of the state can be. */
+/** Callers that wait for the next look: more than there can be listeners and readers of the state. */
 const MAX_WAITING = 64
 
 export class PageFeed {
   readonly #source: AdminSource
   readonly #sections: SharedWork<SectionTexts>
   readonly #listeners = new Set<Listener>()
-  /** The last row of each identity that a listener has, by {@link rowSignature}; empty while nobody listens. */
+  /** The last row of each identity that was sent to a listener, by {@link rowSignature}; empty without listeners. */
   readonly #seen = new Map<string, string>()
-  /** One at a time, and all in the same slices: a message is sent, and the next one begun, in one turn of the event loop. */
+  /** Composes one message at a time, in slices: sending it and starting the next take one turn of the event loop. */
   readonly #composing = new Semaphore(1)
   readonly #turns = new LoopTurns()
   #latest: SectionTexts | undefined
@@ -45,7 +45,7 @@ export class PageFeed {
     }, MAX_WAITING)
   }
 
-  /** The sections, by a look that starts after this call; `undefined` if too many wait for it. */
+  /** The sections, from a look that starts after this call; `undefined` if too many wait for it. */
   sections(): Promise<SectionTexts> | undefined {
     return this.#sections.result()
   }
@@ -66,7 +66,7 @@ export class PageFeed {
     yield '\n]}\n'
   }
 
-  /** Sends to `client` until it leaves; rejects with the reason of its signal then, or with a fault of ours. */
+  /** Sends to `client` until it leaves; rejects then with the reason of its signal, or with a fault of ours. */
   async follow(client: FeedClient): Promise<void> {
     const { gone } = client
     const identities = [...this.#source.identities()]
@@ -94,7 +94,7 @@ export class PageFeed {
     return { version, trustDomain, startedAt: Math.round(performance.timeOrigin), now: clock.now(), identities }
   }
 
-  /** From the first listener on. */
+  /** Starts with the first listener. */
   #listen(): Disposable {
     const stop = new AbortController()
     const changes = this.#source.onChange(name => this.#onChange(name))
@@ -137,25 +137,25 @@ export class PageFeed {
   }
 
   #onChange(name: string): void {
-    // Trust domains and files are no rows.
+    // Trust domains and files have no rows.
     if (!this.#seen.has(name) && !this.#source.entry(name)) return
     for (const listener of this.#listeners) listener.mark(name)
   }
 
-  /** Not every change is an event: a certificate that waits for its turn to be renewed has none. `known`: it has this row. */
+  /** Some changes have no event: a certificate that waits for its renewal. `known`: the listener that has this row. */
   #note(entry: IdentityEntry, moment: Moment, known?: Listener): void {
     const { identity } = entry
     const signature = rowSignature(entry, moment)
     const before = this.#seen.get(identity)
     if (before === signature) return
-    // It comes anyway, or is new: then a later look finds it again.
+    // A listener gets it anyway, or it is new: a later look finds it again.
     if (before === undefined && !known && [...this.#listeners].some(({ isLoading }) => isLoading)) return
     this.#seen.set(identity, signature)
     for (const listener of this.#listeners)
       if (listener !== known && (before !== undefined || !listener.isLoading)) listener.mark(identity)
   }
 
-  /** Resolves when there is something to send, or nothing was for {@link HEARTBEAT_MS}. Rejects with the reason of `gone`, or a fault. */
+  /** Resolves when there is something to send, or after {@link HEARTBEAT_MS}. Rejects with the reason of `gone`, or a fault. */
   async #change(listener: Listener, gone: AbortSignal): Promise<void> {
     let isLate = false
     using _timer = after(this.#source.clock, HEARTBEAT_MS, () => {
@@ -207,11 +207,11 @@ export class PageFeed {
   }
 }
 
-/** One open page: what it has not been sent yet. A row that changes again before it is sent is sent once. */
+/** One open page, with its unsent changes. A row that changes again before it is sent is sent once. */
 class Listener {
-  /** As they were sent last. */
+  /** The sections as last sent. */
   sections: SectionTexts | undefined
-  /** Names that it has had no row of, the last one first. Not in the set: to fill that takes longer. */
+  /** Names whose first row is unsent, in reverse order. A list, since filling a set takes longer. */
   readonly #first: string[]
   /** Names of rows that have changed. */
   readonly #changed = new Set<string>()
@@ -222,17 +222,17 @@ class Listener {
     this.#first = identities.reverse()
   }
 
-  /** How many rows are to be sent. */
+  /** Number of unsent rows. */
   get behind(): number {
     return this.#changed.size + this.#first.length
   }
 
-  /** Whether it has not had a row of each identity yet. */
+  /** Whether its first rows are still unsent. */
   get isLoading(): boolean {
     return this.#first.length > 0
   }
 
-  /** The names of these rows, each as it is taken: what has changed goes first. */
+  /** Takes the names of unsent rows one by one, changed rows first. */
   *take(): Generator<string, void, undefined> {
     for (const name of this.#changed) {
       this.#changed.delete(name)
@@ -266,7 +266,7 @@ class Listener {
   }
 }
 
-/** JSON is one line. */
+/** Relies on JSON being one line. */
 function eventText(event: 'hello' | 'change', id: number, data: string): string {
   return `id: ${id}\nevent: ${event}\ndata: ${data}\n\n`
 }

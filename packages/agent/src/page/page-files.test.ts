@@ -5,7 +5,7 @@ import { pathToFileURL } from 'node:url'
 import { temporaryFolder } from '@livery/test-support'
 import { PageFiles } from './page-files.ts'
 
-test('a file is read once it is built, and its tag is that of its content', async t => {
+test('a file is read once it is built, and its tag depends on its content', async t => {
   const directory = temporaryFolder(t)
   const folder = pathToFileURL(`${directory}/`)
   const files = new PageFiles(folder)

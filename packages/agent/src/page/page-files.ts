@@ -17,11 +17,11 @@ export type PageFileName = keyof typeof CONTENT_TYPES
 interface PageFile {
   readonly contentType: string
   readonly text: string
-  /** Strong (RFC 9110, section 8.8.3). */
+  /** A strong validator (RFC 9110, section 8.8.3). */
   readonly etag: string
 }
 
-/** Reads each file once, when it is first asked for. */
+/** Reads each file once, on first use. */
 export class PageFiles {
   readonly #folder: URL
   readonly #read = new Map<PageFileName, PageFile>()

@@ -5,7 +5,7 @@ import type { PageProblem, PageView } from './state.ts'
 /** The text of a CA's failure can be long. */
 const REASON_CHARS = 2_000
 
-/** None of one that is on its way. */
+/** `undefined` for a pending problem. */
 export function problemRow({ affected, unready: _, severity, ...problem }: Problem): PageProblem[] {
   if (severity === 'pending') return []
   const count = countAffected({ affected })
@@ -23,7 +23,7 @@ export function problemRow({ affected, unready: _, severity, ...problem }: Probl
   ]
 }
 
-/** Where the page shows more of it. Default: the identities. */
+/** The view with more about the problem. Default: the identities. */
 const VIEWS: Readonly<Record<string, PageView>> = {
   'ca-down': 'ca',
   'ca-busy': 'ca',

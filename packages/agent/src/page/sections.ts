@@ -11,7 +11,7 @@ export const SECTIONS = ['overview', 'streams', 'roots'] as const satisfies (key
 
 export type SectionTexts = Readonly<Record<(typeof SECTIONS)[number], string>>
 
-/** `onEntry` is called with each identity, as it is when its turn comes. */
+/** Calls `onEntry` with each identity, in its state at that moment. */
 export async function composeSections(
   source: AdminSource,
   turns: LoopTurns,

@@ -6,7 +6,7 @@ import type { PageStreams } from '../observe/stream-facts.ts'
 /** The answer of `GET /page/state`. */
 export interface PageState extends PageSections {
   readonly hello: PageHello
-  /** In no order. */
+  /** Unordered. */
   readonly identities: readonly PageIdentity[]
 }
 
@@ -14,16 +14,16 @@ export interface PageState extends PageSections {
 export interface PageHello {
   readonly version: string
   readonly trustDomain: string
-  /** When the process started: a page that connects again compares it. */
+  /** When the process started: a reconnecting page compares it. */
   readonly startedAt: number
   readonly now: number
-  /** How many identities there are: their rows follow. */
+  /** Number of identities, whose rows follow. */
   readonly identities: number
 }
 
 /**
- * The data of the event `change`. After `hello` the stream itself brings everything, in at most 200 rows at a time: nothing has
- * to be fetched. From then on it brings what changed, the newest state only.
+ * The data of the event `change`. After `hello` the stream itself brings everything, in at most 200 rows at a time: the page
+ * fetches nothing. From then on it brings changes, only the newest state.
  */
 export interface PageChange extends Partial<PageSections> {
   readonly now: number
@@ -31,7 +31,7 @@ export interface PageChange extends Partial<PageSections> {
   readonly identities?: readonly PageIdentity[]
   /** Names that are no longer held. */
   readonly gone?: readonly string[]
-  /** How many rows more are on the way; absent if none. */
+  /** Number of further rows on the way; absent if none. */
   readonly more?: number
 }
 
@@ -41,22 +41,22 @@ export interface PageSections {
   readonly roots: PageRoots
 }
 
-/** As in `/config_dump`, where each is described. */
+/** The states of `/config_dump`, which describes them. */
 export type PageIdentityState = 'Initializing' | 'Available' | 'Renewing' | 'Failing' | 'Expired' | 'Idle'
 
 export interface PageIdentity {
   readonly name: string
   readonly state: PageIdentityState
-  /** Why it is held: it is configured, somebody asked for it, or it was removed a short while ago. */
+  /** Why it is held: it is configured, a stream asked for it, or it was removed a short while ago. */
   readonly hold: 'pinned' | 'on-demand' | 'removed'
   /** These three are absent while no certificate is served. */
   readonly notBefore?: number
   readonly notAfter?: number
   /** Lower-case hex. */
   readonly serial?: string
-  /** SHA-256 of the root above the certificate that is served, hex. */
+  /** SHA-256 of the root above the served certificate, hex. */
   readonly root?: string
-  /** When it is renewed or tried next; absent while a request waits for its turn or is in flight. */
+  /** When it is renewed or tried next; absent while a request is queued or in flight. */
   readonly renewAt?: number
   /** When the CA last issued. */
   readonly issuedAt?: number
@@ -64,14 +64,14 @@ export interface PageIdentity {
   readonly failure?: PageFailure
   /** Why clients would refuse its certificate, or the next one. */
   readonly warning?: string
-  /** The `code` of the problem that it is part of; absent while nothing is wrong with it. */
+  /** The `code` of its problem; absent while nothing is wrong. */
   readonly problem?: string
-  /** How bad that is, for this identity. */
+  /** The severity for this identity. */
   readonly severity?: Severity
 }
 
 export interface PageFailure {
-  /** Of the newest failure. */
+  /** The code of the newest failure. */
   readonly code: string
   readonly text: string
   /** When the newest failure came. */
@@ -82,7 +82,7 @@ export interface PageFailure {
 
 export interface PageOverview {
   readonly phase: 'starting' | 'serving' | 'draining'
-  /** What is wrong, the worst first. */
+  /** Worst first. */
   readonly problems: readonly PageProblem[]
   /** The answer of `/healthz/ready`. */
   readonly ready: boolean
@@ -91,10 +91,10 @@ export interface PageOverview {
   readonly counts: Readonly<Record<PageIdentityState, number>>
   /** Identities whose last attempt failed, by the code of the error; only codes that occur. */
   readonly failing: Readonly<Record<string, number>>
-  /** Until when every identity that has a certificate would keep one without the CA; absent while none has one. */
+  /** How long every identity with a certificate would keep one without the CA; absent while none has one. */
   readonly lastsUntil?: number
   readonly sockets: readonly PageSocket[]
-  /** Callers that have a connection, at most 100, those with the most connections first. */
+  /** Callers with a connection, at most 100, most connections first. */
   readonly callers: readonly PageCaller[]
   readonly moreCallers: number
   /** Connections that were refused since the start. */
@@ -104,26 +104,26 @@ export interface PageOverview {
   readonly ca: PageCA
   /** `native` or `webcrypto`. */
   readonly keyGenerator: string
-  /** Renewals and retries that fall due in each of the next 60 minutes, those of this minute first. */
+  /** Renewals and retries due in each of the next 60 minutes, starting with this one. */
   readonly plannedPerMinute: readonly number[]
   readonly process: PageProcess
   /** Absent without a `store`. */
   readonly store?: PageStore
-  /** As `log.level` is written: `info`, or `info,sds:debug`. */
+  /** In the form of `log.level`: `info`, or `info,sds:debug`. */
   readonly logLevel: string
 }
 
 /** The parts of the page. */
 export type PageView = 'identities' | 'streams' | 'sockets' | 'roots' | 'ca' | 'process'
 
-/** A problem, without those that are on their way; `GET /problems` has all of it. */
+/** A problem that is not pending; `GET /problems` has it in full. */
 export interface PageProblem extends Omit<Problem, 'severity' | 'unready' | 'affected'> {
   readonly severity: 'critical' | 'warning'
-  /** How many identities it affects. */
+  /** Number of affected identities. */
   readonly count: number
-  /** The identity that it is about, where it is one. */
+  /** The identity, if the problem is about one. */
   readonly name?: string
-  /** Where the page shows more of it. */
+  /** The view with more about it. */
   readonly view: PageView
 }
 
@@ -150,32 +150,32 @@ export interface PageCA {
   /** `ca.plugin` of the configuration. */
   readonly plugin: string
   readonly inFlight: number
-  /** How many may be in flight at once. */
+  /** Limit of requests in flight. */
   readonly window: number
-  /** Requests that wait for their turn, by rank: the first goes before the second, and so on. */
+  /** Waiting requests by rank, highest rank first. */
   readonly queued: Readonly<Record<string, number>>
-  /** Why it is asked for less than is due; `until`: when the next request goes out, where that is known. */
+  /** Why the CA is asked for less than is due; `until`: when the next request goes out, where that is known. */
   readonly pause?: { readonly reason: 'rate-limited' | 'ca-down' | 'clock-jumped'; readonly until?: number }
-  /** When it last issued a certificate that is held. */
+  /** When it last issued a certificate that is still held. */
   readonly lastIssuedAt?: number
-  /** The newest failure of an identity that is held; it may have succeeded since. */
+  /** The newest failure of a held identity; it may have succeeded since. */
   readonly lastError?: { readonly code: string; readonly text: string; readonly at: number; readonly identity: string }
-  /** How far its clock is ahead at least, by the newest certificate; below zero: it back-dates them, or is behind. */
+  /** Lower bound of its clock's lead, by the newest certificate; below zero: it back-dates certificates, or is behind. */
   readonly clockAheadMs?: number
 }
 
 export interface PageProcess {
   readonly rssBytes: number
-  /** Of its control group, or all memory of the machine. */
+  /** The limit of its control group, or all memory of the machine. */
   readonly memoryLimitBytes: number
   readonly heapUsedBytes: number
 }
 
 export interface PageStore {
   readonly directory: string
-  /** Changes that are not on disk yet, those that failed and are tried again included. */
+  /** Changes that are not on disk yet, including failed ones that are retried. */
   readonly unwritten: number
-  /** Why the newest try failed, such as `ENOSPC, no space left on device`; absent while none has to be repeated. */
+  /** Why the newest write failed, such as `ENOSPC, no space left on device`; absent while none has to be repeated. */
   readonly failure?: string
 }
 
@@ -185,9 +185,9 @@ export interface PageRoots {
 
 export interface PageTrustDomain {
   readonly trustDomain: string
-  /** Of the rotation of its roots; `steady`: nothing changes. */
+  /** Phase of the rotation of its roots; `steady`: nothing changes. */
   readonly phase: 'announcing' | 'renewing' | 'retiring' | 'steady'
-  /** The newest last. */
+  /** Newest last. */
   readonly roots: readonly PageRoot[]
 }
 
@@ -202,11 +202,11 @@ export interface PageRoot {
   /** Certificates under it that are served or wait. */
   readonly leaves: number
   readonly learnedAt: number
-  /** When it leaves, as things are; absent while somebody lists it or a certificate needs it. */
+  /** When it is expected to leave; absent while it is listed or a certificate needs it. */
   readonly leavesAt?: number
-  /** How many clients its announcement waits for. */
+  /** Number of clients that its announcement waits for. */
   readonly waiting: number
-  /** The first of them, at most 20; `reason`: why it rejects the root. */
+  /** The first of these clients, at most 20; `reason`: why it rejects the root. */
   readonly waitsFor: readonly { readonly client: string; readonly reason?: string }[]
 }
 
@@ -218,6 +218,6 @@ export interface PageToken {
   readonly operator: boolean
   /** Whether `admin.tokenFile` is configured, so that an operator can prove it with a token. */
   readonly tokenFile: boolean
-  /** How to let an operator in, where every caller of this endpoint is refused; without a full stop. */
+  /** How to let an operator in, if this endpoint refuses every caller; without a full stop. */
   readonly remedy?: string
 }

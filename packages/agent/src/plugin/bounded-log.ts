@@ -1,9 +1,9 @@
-/** The share that the agent takes of a plugin's lines, over all its lives: each costs a scrub, between two answers to callers. */
+/** Limits a plugin's log lines over all its lives: each costs a scrub, between two answers to callers. */
 import type { Clock, PluginLog } from '@livery/core/plugin'
 import { LogRate } from '../observe/log-rate.ts'
 import { clip } from './wire-error.ts'
 
-/** At most 50 lines of each level and 50 printed ones in 10 s, then one that says how many there were besides. */
+/** Passes at most 50 lines of each level and 50 printed ones in 10 s, then one that counts the rest. */
 export class BoundedLog implements Disposable {
   readonly log: PluginLog
   readonly printed: Pick<PluginLog, 'debug'>

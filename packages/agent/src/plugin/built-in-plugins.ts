@@ -1,4 +1,4 @@
-/** The plugins that come with the agent, by their names in the configuration. Only the one that is used is loaded. */
+/** The plugins that come with the agent, by their configuration names. Only the used one is loaded. */
 import type { CAPlugin, CredentialPlugin } from '@livery/core/plugin'
 
 export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readonly plugin: CAPlugin }>>> = {
@@ -13,7 +13,7 @@ export const BUILT_IN_CA_PLUGINS: Readonly<Record<string, () => Promise<{ readon
   vault: () => import('@livery/ca-plugins/vault'),
 }
 
-/** Under `credentials: { source: … }`. */
+/** Named under `credentials: { source: … }`. */
 export const BUILT_IN_CREDENTIALS: Readonly<Record<string, () => Promise<{ readonly plugin: CredentialPlugin }>>> = {
   'token-file': async () => ({ plugin: (await credentials()).tokenFile }),
   'gce-metadata': async () => ({ plugin: (await credentials()).gceMetadata }),

@@ -1,11 +1,11 @@
-/** The messages that a plugin's process is allowed to send to the agent. It is not trusted: nothing else reaches the agent's methods. */
+/** The messages that a plugin's process may send to the agent. It is not trusted: nothing else reaches the agent's methods. */
 import { CA_ERROR_CODES } from '@livery/core/plugin'
 import * as v from 'valibot'
 import type { AgentMethods } from './messages.ts'
 import { MAX_FIELD, MAX_TEXT } from './wire-error.ts'
 
 const id = v.pipe(v.number(), v.safeInteger(), v.minValue(1))
-/** A line for the log, or of an error. */
+/** A text of a log line or an error. */
 const longText = v.pipe(
   v.string(),
   // A copy: a slice would keep all of the message in memory.
@@ -54,13 +54,13 @@ const message = v.variant('kind', [
   v.object({ kind: v.literal('abort'), id, reason: wireError }),
   v.object({ kind: v.literal('answer'), id, value: v.optional(v.unknown()) }),
   v.object({ kind: v.literal('error'), id, error: wireError }),
-  /** The last one: what ends the process. */
+  /** The last message: the error that ends the process. */
   v.object({ kind: v.literal('crash'), error: wireError }),
 ])
 
 type ChildMessage = v.InferOutput<typeof message>
 
-/** The message with the fields that are known; throws an error that says which of them is wrong. */
+/** The known fields of the message; throws an error that names the wrong one. */
 export function checkChildMessage(given: unknown): ChildMessage {
   const result = v.safeParse(message, given, { abortEarly: true })
   if (result.success) return result.output

@@ -1,4 +1,4 @@
-/** Runs in a plugin's process: the client of a CA plugin, which answers the agent, and its context, which asks the agent. */
+/** Runs in a plugin's process: answers the agent with the client of a CA plugin, and asks the agent for its context. */
 import {
   type CAClient,
   type CAContext,
@@ -24,15 +24,15 @@ import { ownBytes } from './messages.ts'
 import type { Peer } from './two-way-calls.ts'
 import { clip } from './wire-error.ts'
 
-/** More roots than this are not whole for core either. */
+/** Core refuses a longer list too. */
 const MAX_ELEMENTS = MAX_ROOTS + 1
 
-/** With the one that says how many there were besides it is what the agent takes. */
+/** One more line counts the rest, so that the sum is the agent's limit. */
 const MAX_LINES = 49
 
 type Agent = () => Peer<AgentMethods>
 
-/** Clients are made by `create`, once; every other method is called after it. */
+/** `create` makes the client, once; every other method is called after it. */
 export function hostCA(
   load: () => Promise<CAPlugin>,
   agent: Agent,
@@ -74,9 +74,9 @@ export function hostCA(
   }
 }
 
-/** The part of the agent that every plugin in a process has. */
+/** The parts of the agent for every plugin in a process. */
 export function logTo(agent: Agent): PluginLog {
-  // Here, too: a hundred thousand messages at once would keep the agent from everything else.
+  // Limited here too: a hundred thousand messages at once would keep the agent from everything else.
   const summarize = (_: string, suppressed: number, level: keyof PluginLog): void =>
     agent().notify('log', { level, message: `${suppressed} more lines of this level in 10 s` })
   const flood = new LogRate(new SystemClock(), summarize, MAX_LINES)
@@ -114,7 +114,7 @@ function remoteCredentials(
   }
 }
 
-/** The same object while the agent says that nothing has changed. */
+/** Returns the same object while the agent reports no change. */
 function remoteTls(agent: Agent): () => Promise<TlsMaterial> {
   let known: { readonly version: number; readonly material: TlsMaterial } | undefined
   return async () => {
@@ -150,7 +150,7 @@ function requestOf({ id, ticket, ...request }: WireRequest, signal: AbortSignal,
   }
 }
 
-/** The answer's known fields, without values that cannot be sent. Rejects, in the process, an answer that is too large to send. */
+/** The known fields of the answer, without values that cannot be sent. Rejects an answer that is too large to send. */
 function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
   const { chain, roots, rootsFor, privateKey, hint } = answer
@@ -167,7 +167,7 @@ function certificateOf(answer: IssuedCertificate): IssuedCertificate {
   }
 }
 
-/** The agent would copy all of it, between two answers to its callers. The agent itself refuses what is not a list of text. */
+/** The agent would copy all of it, between two answers to its callers. It refuses itself what is not a list of texts. */
 function checkSize(what: string, value: unknown, maxLength: number): void {
   const elements: readonly unknown[] = Array.isArray(value) ? value : [value]
   const length = elements.reduce((sum: number, element) => sum + lengthOf(element), 0)
@@ -182,7 +182,7 @@ function lengthOf(value: unknown): number {
   return typeof value === 'string' || value instanceof Uint8Array ? value.length : 0
 }
 
-/** The agent owns an answer's key, as it would without a process between. */
+/** Copies the key and wipes the plugin's: the agent owns it, as it would without a process between. */
 function takeKey(privateKey: Uint8Array): Uint8Array {
   const key = ownBytes(privateKey)
   // A plugin may answer anything.

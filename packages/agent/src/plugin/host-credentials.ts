@@ -1,4 +1,4 @@
-/** Runs in a plugin's process: a source of credentials, which answers the agent. */
+/** Runs in a plugin's process: answers the agent with a source of credentials. */
 import {
   type ConfigOf,
   type CredentialPlugin,

@@ -1,4 +1,4 @@
-/** Descriptors that the agent was started with and that would pass to a process that it starts. */
+/** Inherited descriptors of the agent that would pass on to its child processes. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 const FOLDER = '/proc/self/fdinfo'
@@ -6,8 +6,8 @@ const O_CLOEXEC = 0o2000000
 let known: readonly number[] | undefined
 
 /**
- * All but those of standard input and output. Node marks those below 16 to be closed, and all
- * that it opens itself, so this does not change later. Without `/proc` none is known.
+ * Excludes standard input and output. Node marks descriptors below 16, and all that it opens, to be closed, so the result
+ * does not change later. Empty without `/proc`.
  */
 export function inheritedDescriptors(): readonly number[] {
   known ??= inherited()
@@ -29,6 +29,6 @@ function passesOn(descriptor: number): boolean {
     const [, flags = '0'] = /^flags:\s*([0-7]+)/m.exec(readFileSync(`${FOLDER}/${descriptor}`, 'utf8')) ?? []
     return (Number.parseInt(flags, 8) & O_CLOEXEC) === 0
   } catch {
-    return false // that of the folder, which is closed again
+    return false // the descriptor of the folder, which is closed again
   }
 }

@@ -1,4 +1,4 @@
-/** The client of a CA plugin that runs in a process: whatever the plugin does, a call ends, and the agent continues. */
+/** The client of a CA plugin in a process: whatever the plugin does, a call ends, and the agent continues. */
 import {
   type CACapabilities,
   type CAChange,
@@ -23,7 +23,7 @@ interface IsolatedPlugin {
   readonly capabilities: CACapabilities
 }
 
-/** Rejects with a `TypeError` if the plugin refuses its configuration. Another failure shows in the calls, and heals. */
+/** Rejects with a `TypeError` if the plugin refuses its configuration. Other failures show in the calls, and heal. */
 export async function createIsolatedCAClient(
   plugin: IsolatedPlugin,
   context: CAContext,
@@ -86,7 +86,7 @@ class IsolatedCAClient implements CAClient {
     await this.#supervisor[Symbol.asyncDispose]()
   }
 
-  /** The process has a number in place of what cannot be sent. */
+  /** Replaces what cannot be sent by a number. */
   #register(request: CertificateRequest): WireRequest {
     const { identity, dnsNames, ttlSeconds, tokenFile, connectWithinMs, replaces, ticket } = request
     const id = this.#nextId++
@@ -145,14 +145,14 @@ class IsolatedCAClient implements CAClient {
     for (const listener of [...this.#listeners]) listener(checked)
   }
 
-  /** Nobody reported what changed while the plugin did not run. */
+  /** A change may have gone unreported while the plugin did not run. */
   #notifyAll({ bringsKey }: CACapabilities): void {
     this.#notify({ kind: 'roots' })
     if (bringsKey) this.#notify({ kind: 'certificates' })
   }
 }
 
-/** The error that the plugin threw, with a text that quotes none of its tokens. */
+/** Replaces the error that the plugin threw by one that quotes no token. */
 async function hideTokens<T>(answer: Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await answer
@@ -172,7 +172,7 @@ function logWithoutTokens(log: PluginLog): PluginLog {
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }
 
-/** The fields that the agent knows, of whatever the plugin gave. */
+/** Only the known fields of the plugin's answer. */
 function answerOf(answer: IssuedCertificate): IssuedCertificate {
   if (typeof answer !== 'object' || answer === null) return answer
   const { chain, roots, rootsFor, privateKey, hint } = answer

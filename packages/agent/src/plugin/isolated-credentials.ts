@@ -29,7 +29,7 @@ export async function createIsolatedCredentials(
   const description = typeof described === 'string' ? described : `the token of ${module.specifier}`
   return {
     description,
-    // Not the identity: what it brings is shared among identities, since nobody knows here whether it depends on them.
+    // The identity is left out: identities share the tokens, since the agent cannot know whether they depend on it.
     async get({ signal, identity: _, ...request }: CredentialRequest): Promise<Credential> {
       const { token, expiresAt }: Partial<Credential> = (await supervisor.call('getCredential', request, signal)) ?? {}
       if (typeof token === 'string' && token !== '')

@@ -69,7 +69,7 @@ const OPTIONS = `options: {
   wait: { type: 'duration', default: '2s', description: '' },
 },`
 
-test('its options are read as those of a built-in plugin are, and its secrets shown nowhere', async t => {
+test('its options are read like the options of a built-in plugin, and its secrets shown nowhere', async t => {
   const folder = temporaryFolder(t)
   await writePluginModule(folder, { fields: `${OPTIONS} needs: ['credentials'],` })
   const loaded = await load(folder, {

@@ -1,4 +1,4 @@
-/** A plugin from a module: a short-lived process reports what it is, and each client runs in its own. */
+/** A plugin from a module: a short-lived process describes it, and each client runs in a separate process. */
 import {
   type AgentKey,
   type CAPlugin,
@@ -27,12 +27,12 @@ interface Faults {
 }
 
 const LOAD_MS = 30_000
-/** Of a module that are shown. */
+/** Faults shown per module. */
 const MAX_FAULTS = 20
 
 /**
- * `section`: the keys beside the module's name; the module is asked what its options say of their values. `signal` gives up
- * this and every `check` of the plugin. Never rejects.
+ * `section`: the keys beside the module's name; the module checks their values. `signal` aborts this and every `check` of
+ * the plugin. Never rejects.
  */
 export async function loadIsolatedCAPlugin(
   module: PluginModule,
@@ -55,7 +55,7 @@ export async function loadIsolatedCAPlugin(
   }
 }
 
-/** The same for a source of credentials, which has to be disposed. */
+/** The same for a source of credentials, which the caller disposes. */
 export async function loadIsolatedCredentials(
   module: PluginModule,
   section: TreeObject,
@@ -97,13 +97,13 @@ async function describe(
   }
 }
 
-/** A process may send any texts. */
+/** A process may send any text. */
 function shownFaults(faults: readonly Fault[]): Faults {
   const shown = faults.slice(0, MAX_FAULTS)
   return { faults: shown.map(({ reason, remedy }) => new Fault(scrub(reason), scrub(remedy))) }
 }
 
-/** The plugin's own, in a process again: what it is asked about is known only once its options are. */
+/** The plugin's check, again in a process: the values to check are known only once its options are. */
 function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signal: AbortSignal | undefined) {
   if (!checks) return {}
   const check = (config: unknown, siblings: ReadonlySet<AgentKey> = new Set()): Promise<void> =>
@@ -113,7 +113,7 @@ function checkOf(module: PluginModule, { checks }: Manifest, clock: Clock, signa
   return { check }
 }
 
-/** The uses of a process. */
+/** Settings for one use of a process. */
 interface Errand {
   readonly module: PluginModule
   readonly clock: Clock
@@ -121,7 +121,7 @@ interface Errand {
   readonly late: string
 }
 
-/** A process for as long as `use` takes; rejects with how it ended, if it took too long with `late`, or as `signal` says. */
+/** A process for the duration of `use`; rejects with how it ended, with `late` if it took too long, or as `signal` says. */
 async function withRun<T>(
   { module, clock, signal, late }: Errand,
   use: (peer: Peer<PluginMethods>, signal: AbortSignal) => Promise<T>,
@@ -137,7 +137,7 @@ function shownProblem(problem: unknown): string | undefined {
   return problem === null || problem === undefined ? undefined : scrub(problem)
 }
 
-/** The values of the options that check their values. */
+/** The values of options that have a check. */
 function questionsOf(options: PluginOptions, section: Tree, parent = ''): Question[] {
   if (Array.isArray(section)) return section.flatMap(item => questionsOf(options, item, parent))
   if (!isTreeObject(section)) return []
@@ -150,7 +150,7 @@ function questionsOf(options: PluginOptions, section: Tree, parent = ''): Questi
   })
 }
 
-/** The options with functions again, which know the answers. */
+/** The options with functions again, which return the known answers. */
 function withProblems(
   options: PluginOptions,
   problems: ReadonlyMap<string, string | undefined>,

@@ -1,4 +1,4 @@
-/** Runs in a plugin's process: loads the module, and looks at what it exports. */
+/** Runs in a plugin's process: loads the module, and checks its exports. */
 import { registerHooks } from 'node:module'
 import type { CAPlugin, CredentialPlugin, PluginKind } from '@livery/core/plugin'
 import { Fault } from '../schema/fault.ts'
@@ -7,7 +7,7 @@ import { toWire } from './wire-error.ts'
 
 export type LoadedModule =
   | { readonly plugin: CAPlugin | CredentialPlugin }
-  /** Without the specifier, which precedes them. */
+  /** Texts without the specifier, which precedes them. */
   | { readonly faults: readonly Fault[] }
 
 /** Never rejects. */
@@ -35,7 +35,7 @@ function noExport(names: readonly string[]): Fault {
 
 const SHARED = ['@livery/core', '@livery/core/plugin', '@livery/ca-plugins/support']
 
-/** A plugin gets the agent's own copy of what it shares with it, wherever it is installed: else its errors would not be the agent's. */
+/** A plugin gets the agent's own copies of shared packages, wherever it is installed: its errors would otherwise be of other classes. */
 function shareOwnCopies(): void {
   const urls = new Map(SHARED.map(specifier => [specifier, import.meta.resolve(specifier)]))
   registerHooks({

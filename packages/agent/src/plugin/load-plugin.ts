@@ -1,4 +1,4 @@
-/** From what the configuration names to a plugin: one that is built in, or a module. */
+/** Loads the plugin that the configuration names: a built-in one, or a module. */
 
 import type { PluginKind } from '@livery/core/plugin'
 import { type CAPlugin, type CredentialPlugin, hideUserinfo } from '@livery/core/plugin'
@@ -9,11 +9,11 @@ import { BUILT_IN_CA_PLUGINS, BUILT_IN_CREDENTIALS } from './built-in-plugins.ts
 import { loadIsolatedCAPlugin, loadIsolatedCredentials } from './isolated-plugin.ts'
 import type { PluginModule, PluginUser } from './messages.ts'
 
-/** Where a module is looked for. */
+/** Where to look for a module. */
 export interface PluginPlace {
-  /** Absolute path of the file that names it, which need not be there: relative ones start beside it. */
+  /** Absolute path of the file that names it, which need not exist: the base of relative paths. */
   readonly file: string
-  /** Gives up what a module is asked: what it is, and later what it says of its configuration. */
+  /** Aborts the questions to a module: what it is, and later whether its configuration is right. */
   readonly signal?: AbortSignal | undefined
   /** The user of a module's process; absent: the agent's. */
   readonly user?: PluginUser
@@ -37,7 +37,7 @@ const CA: Kind<CAPlugin> = {
   kind: 'ca',
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
-  choose: 'Write citadel for a CA such as that of istiod, or embedded to try things out',
+  choose: 'Write citadel for istiod, or embedded for a trial',
   loadModule: (module, section, signal) => loadIsolatedCAPlugin(module, section, undefined, signal),
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {
@@ -65,7 +65,7 @@ export function loadCredentialPlugin(
   return load(CREDENTIALS, name, place, section)
 }
 
-/** Whether it names a module. Built-in plugins run in the agent. */
+/** Whether the name means a module. Built-in plugins run in the agent. */
 export function isModule(kind: PluginKind, name: Tree | undefined): boolean {
   const { builtIn } = kind === 'ca' ? CA : CREDENTIALS
   return typeof name === 'string' && !Object.hasOwn(builtIn, name)

@@ -1,4 +1,4 @@
-/** The messages between the agent and the process of a plugin: plain data, and bytes. */
+/** The messages between the agent and a plugin's process: plain data, and bytes. */
 import type {
   AgentKey,
   CACapabilities,
@@ -22,24 +22,24 @@ export interface PluginUser {
   readonly gid: number
 }
 
-/** A module that is to be loaded in a process. */
+/** A module to load in a process. */
 export interface PluginModule {
   readonly kind: PluginKind
-  /** As it is written in the configuration. */
+  /** The name as the configuration writes it. */
   readonly specifier: string
-  /** Absolute path of the file that names it, which need not be there. */
+  /** Absolute path of the file that names it, which need not exist. */
   readonly parent: string
   /** Absent: the user of the agent. */
   readonly user?: PluginUser
 }
 
-/** A plugin as far as it is data. */
+/** The part of a plugin that is data. */
 export interface Manifest {
   readonly name: string
-  /** Of a CA plugin. */
+  /** Present for a CA plugin. */
   readonly capabilities?: CACapabilities
   readonly needs?: readonly PluginNeed[]
-  /** Each `problem` is replaced by `true`: it has to be asked for. */
+  /** `true` replaces each `problem`, which a call has to ask for. */
   readonly options: PluginOptions
   /** Whether it has a `check`. */
   readonly checks: boolean
@@ -47,12 +47,12 @@ export interface Manifest {
 
 type Described =
   | { readonly kind: 'plugin'; readonly manifest: Manifest }
-  /** Without the specifier, which precedes them: `is not found …`. */
+  /** Texts without the specifier, which precedes them: `is not found …`. */
   | { readonly kind: 'faults'; readonly faults: readonly Fault[] }
 
-/** Asks an option what is wrong with a value. */
+/** Asks an option for the problem of a value. */
 export interface Question {
-  /** The names of the options on the way to it, with dots between. */
+  /** The path to the option, with dots between the names. */
   readonly option: string
   readonly value: string
 }
@@ -63,13 +63,13 @@ export interface Section {
   readonly siblings: ReadonlySet<AgentKey>
 }
 
-/** The material of a client, or of a source of credentials. */
+/** The configuration of a client, or of a source of credentials. */
 export interface Start {
   readonly config: unknown
   readonly trustDomain?: string
-  /** For a source of credentials. */
+  /** Set for a source of credentials. */
   readonly tokenFile?: string
-  /** Whether there are credentials without an identity's own, and what they are. */
+  /** Present if there are credentials besides an identity's own; describes them. */
   readonly credentials?: {
     readonly description: string
     readonly isConfigured: boolean
@@ -91,9 +91,9 @@ export interface WireRequest {
 }
 
 export interface WireTls {
-  /** Grows when something has changed. */
+  /** Grows with each change. */
   readonly version: number
-  /** Absent if the version is the one that is known. */
+  /** Absent if the caller has this version. */
   readonly material?: {
     readonly roots?: Uint8Array
     readonly clientCertificate?: { readonly certificate: Uint8Array; readonly key: Uint8Array }
@@ -104,7 +104,7 @@ export interface WireTls {
 /** The methods that the plugin's process answers. */
 export type PluginMethods = {
   describe(argument: null): Promise<Described>
-  /** `null` where nothing is wrong. */
+  /** `null` if nothing is wrong. */
   problems(questions: readonly Question[]): Promise<readonly (string | null)[]>
   /** Rejects with what the plugin's `check` threw. */
   check(section: Section): Promise<void>
@@ -128,7 +128,7 @@ export type AgentMethods = {
   change(change: CAChange): void
 }
 
-/** A copy, which `encodeFrame` can wipe. */
+/** A separate copy, which `encodeFrame` can wipe. */
 export function ownBytes(bytes: Uint8Array): Uint8Array {
   return Uint8Array.from(bytes)
 }

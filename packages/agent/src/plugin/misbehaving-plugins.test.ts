@@ -80,7 +80,7 @@ const MISDEEDS: readonly {
     dies: false,
   },
   {
-    what: 'throws a CAError of a class of its own',
+    what: 'throws a CAError of another class',
     does: `throw Object.assign(new Error('no'), { name: 'CAError', code: 'denied', retryable: true, retryAfterMs: 1 })`,
     says: /^denied: no$/,
     dies: false,
@@ -296,7 +296,7 @@ test('a create that never ends is given up after 30 s', async t => {
   await bench.event(GOOD, 'issued')
 })
 
-test('a TypeError of create is that of the configuration, and nothing is tried again', async t => {
+test('a TypeError of create blames the configuration, and nothing is tried again', async t => {
   const bench = await setUp(t)
   const opening = bench.open(t, { onCreate: `throw new TypeError('Cannot use mode: it is odd. Leave it out.')` })
   await assert.rejects(opening, { name: 'TypeError', message: 'Cannot use mode: it is odd. Leave it out.' })

@@ -1,4 +1,4 @@
-/** Runs in a plugin's process: checks field by field that a module exports a plugin, and takes the data of it. */
+/** Runs in a plugin's process: checks field by field that a module exports a plugin, and extracts its data. */
 import {
   CA_PLUGIN_API_VERSION,
   type CAPlugin,
@@ -17,7 +17,7 @@ import { kindOf } from '../schema/schema-parts.ts'
 import type { Manifest, Question } from './messages.ts'
 import { toWire } from './wire-error.ts'
 
-/** The faults of each field, as texts that follow the name of the module; empty if nothing is. */
+/** The faults of each field, as texts that follow the name of the module; empty if there are none. */
 export function shapeFaults(kind: PluginKind, plugin: unknown): readonly Fault[] {
   if (!isTreeObject(plugin)) return [new Fault(`exports ${kindOf(plugin)} as its plugin`, 'Make it by defineCAPlugin')]
   const faults = pluginFaults(kind, plugin).map(faultFrom)
@@ -25,7 +25,7 @@ export function shapeFaults(kind: PluginKind, plugin: unknown): readonly Fault[]
   return found.map(({ reason, remedy }) => new Fault(`has a plugin that cannot be used: ${reason}`, remedy))
 }
 
-/** Defaults that the option itself would refuse. */
+/** Defaults that their own option refuses. */
 function defaultFaults(options: unknown): readonly Fault[] {
   return Object.entries(options as PluginOptions).flatMap(([name, option]) => {
     if (!('default' in option) || option.default === undefined) return []
@@ -35,7 +35,7 @@ function defaultFaults(options: unknown): readonly Fault[] {
   })
 }
 
-/** As JSON would write it, but with `true` for each `problem`. */
+/** The plugin as JSON, with `true` for each `problem`. */
 export function manifestOf(plugin: CAPlugin | CredentialPlugin): Manifest {
   const { name, options, check } = plugin
   const { capabilities, needs }: Partial<CAPlugin> = 'capabilities' in plugin ? plugin : {}
@@ -43,7 +43,7 @@ export function manifestOf(plugin: CAPlugin | CredentialPlugin): Manifest {
   return JSON.parse(JSON.stringify({ name, capabilities, needs, options, checks: check !== undefined }, mark))
 }
 
-/** The problem that the option finds with the value; `null` if there is none. */
+/** The option's problem with the value; `null` if there is none. */
 export function problemOf(options: PluginOptions, { option: path, value }: Question): string | null {
   const found = path.split('.').reduce<{ options?: PluginOptions; option?: PluginOption }>(
     (at, name) => {
@@ -60,7 +60,7 @@ export function problemOf(options: PluginOptions, { option: path, value }: Quest
   }
 }
 
-/** The manifest as a process described it. That may be hostile, so the form is checked. */
+/** The faults of a manifest from a process, which may be hostile. */
 export function manifestFaults(kind: PluginKind, manifest: unknown): readonly Fault[] {
   const revived = withFunctions(manifest)
   if (!isTreeObject(revived)) return [new Fault('describes no plugin', 'Make it by defineCAPlugin')]
@@ -70,7 +70,7 @@ export function manifestFaults(kind: PluginKind, manifest: unknown): readonly Fa
 
 const API_VERSIONS = { ca: CA_PLUGIN_API_VERSION, credentials: CREDENTIAL_PLUGIN_API_VERSION } as const
 
-/** With a function in place of each `problem: true`. */
+/** Replaces each `problem: true` by a function. */
 function withFunctions(manifest: unknown): unknown {
   if (Array.isArray(manifest)) return manifest.map(withFunctions)
   if (!isTreeObject(manifest)) return manifest

@@ -98,7 +98,7 @@ test('a hostile plugin is refused files, processes, native code and tokens of fi
   assert.equal(uid, process.getuid?.())
 })
 
-test('a hostile plugin with a user of its own is refused sockets, signals and other users, too, each by name', {
+test('a hostile plugin with a separate user is refused sockets, signals and other users, too, each by name', {
   skip: noOtherUser,
 }, async t => {
   const ids = await attempt(t, [...CONFINED, ...OTHER_USER], NOBODY)

@@ -1,4 +1,4 @@
-/** One life of a plugin's process: without rights to files, processes or addons, and not trusted. */
+/** One life of a plugin's process: it is not trusted, and has no rights to files, processes or addons. */
 
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -18,26 +18,26 @@ import { resolveModule } from './resolve-module.ts'
 import { Peer } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
-/** MiB; what a plugin with a large client library needs, a few times. */
+/** MiB; a few times the need of a plugin with a large client library. */
 const MAX_HEAP = 256
-/** Bytes that wait for a process that does not read them. */
+/** Bytes that may wait for a process that does not read. */
 const MAX_BACKLOG = 67_108_864
-/** Calls of a plugin that wait for an answer of the agent, each of at most 4 KiB. */
+/** Calls of a plugin that may wait for the agent's answer, each of at most 4 KiB. */
 const MAX_CALLS = 4_096
-/** In the process: the socket pair to the agent. */
+/** The process's descriptor of the socket pair to the agent. */
 const CHANNEL = 3
 
-/** Disposal stops it, however busy it is. */
+/** Disposal stops the process, however busy it is. */
 export class PluginProcess implements AsyncDisposable {
   readonly peer: Peer<PluginMethods>
-  /** Resolves with what it did, as in "crashed: out of luck", once it has ended. The listener closes `peer`. */
+  /** Resolves once it has ended, with how, as in "crashed: out of luck". The listener closes `peer`. */
   readonly ended: Promise<string>
   readonly #child: ChildProcess | undefined
   #listener: (message: unknown) => void = () => {}
-  /** Why the agent has killed it, or what it reported before it ended. */
+  /** Why the agent killed it, or its own report before it ended. */
   #reason: string | undefined
 
-  /** Never throws: a process that cannot be started has ended. */
+  /** Never throws: a process that cannot be started counts as ended. */
   constructor(module: PluginModule, methods: Partial<AgentMethods>, log: Pick<PluginLog, 'debug'>) {
     const child = start(module)
     const channel = child instanceof Error ? undefined : child.stdio[CHANNEL]
@@ -71,7 +71,7 @@ export class PluginProcess implements AsyncDisposable {
     if (channel.writableLength > MAX_BACKLOG) this.#kill(`left more than ${MAX_BACKLOG} bytes unread`)
   }
 
-  /** One message in each turn of the loop: a flood waits in the process that sends it, and what it costs has gaps. */
+  /** Takes one message per turn of the loop: a flood waits in its sender, and other work has turns in between. */
   async #receive(channel: Duplex): Promise<void> {
     channel.on('error', () => {}) // it has ended, which is noticed elsewhere
     try {
@@ -91,7 +91,7 @@ export class PluginProcess implements AsyncDisposable {
     this.#stop()
   }
 
-  /** Without CAP_KILL only its channel ends, which ends it unless it is busy. */
+  /** Closing its channel is all that works without CAP_KILL, and ends it unless it is busy. */
   #stop(): void {
     this.#child?.kill('SIGKILL')
     const channel = this.#child?.stdio[CHANNEL]
@@ -113,7 +113,7 @@ async function closed(child: ChildProcess): Promise<[number | null, NodeJS.Signa
   return [code, signal]
 }
 
-/** Inherits nothing: no variable, no descriptor but those of `stdio`, no terminal, no supplementary group. */
+/** The process inherits nothing: no variable, only the descriptors of `stdio`, no terminal, no supplementary group. */
 function start(module: PluginModule): ChildProcess | Error {
   // The name of this file shows whether it runs from source; the bundle is a folder beside `plugin`.
   const extension = extname(import.meta.url)
@@ -123,7 +123,7 @@ function start(module: PluginModule): ChildProcess | Error {
   const args = [
     '--permission',
     ...rights.map(folder => `--allow-fs-read=${folder}`),
-    // Where the network is a permission, too: a CA is reached over it. Node warns at each start that this is experimental.
+    // Some versions of Node also restrict the network, over which the CA is reached. Node warns at each start that this is experimental.
     ...(process.allowedNodeEnvironmentFlags.has('--allow-net')
       ? ['--allow-net', '--disable-warning=ExperimentalWarning']
       : []),
@@ -142,7 +142,7 @@ function start(module: PluginModule): ChildProcess | Error {
   }
 }
 
-/** With /dev/null in the place of each descriptor that the agent itself was started with. */
+/** Opens /dev/null in place of each inherited descriptor. */
 function withStdio(use: (stdio: ('ignore' | 'pipe' | number)[]) => ChildProcess): ChildProcess {
   const stdio: ('ignore' | 'pipe' | number)[] = ['ignore', 'pipe', 'pipe', 'pipe']
   const inherited = inheritedDescriptors().filter(descriptor => descriptor > CHANNEL)
@@ -164,7 +164,7 @@ function notStarted(error: unknown, { user }: PluginModule): string {
 }
 
 function endText(code: number | null, signal: NodeJS.Signals | null): string {
-  // V8 ends a process so whose heap is full.
+  // V8 ends a process like this when its heap is full.
   if (signal === 'SIGABRT' || code === 134) return `was aborted (it used more than ${MAX_HEAP} MiB of memory?)`
   return signal === null ? `ended its process (exit code ${code})` : `was ended by ${signal}`
 }

@@ -1,4 +1,4 @@
-/** Keeps the process of a plugin alive: starts it again when it has ended or hangs, later each time. */
+/** Keeps a plugin's process alive: restarts it when it has ended or hangs, later each time. */
 import { after, backoff, CAError, type Clock, type PluginLog, untilAborted, withDeadline } from '@livery/core/plugin'
 import { BoundedLog } from './bounded-log.ts'
 import type { AgentMethods, PluginMethods, PluginModule, Start } from './messages.ts'
@@ -8,10 +8,10 @@ import { toWire } from './wire-error.ts'
 
 interface PluginSupervisorOptions {
   readonly module: PluginModule
-  /** For messages: `The CA plugin acme (./acme.mjs)`. */
+  /** Names the plugin in messages: `The CA plugin acme (./acme.mjs)`. */
   readonly what: string
   readonly start: Start
-  /** Without `log`: the plugin's lines go to `log` below, a bounded number. */
+  /** `log` is missing here: the plugin's lines go to `log` below, a bounded number. */
   readonly methods: Partial<Omit<AgentMethods, 'log'>>
   readonly clock: Clock
   readonly log: PluginLog
@@ -19,13 +19,13 @@ interface PluginSupervisorOptions {
   readonly onRestart: () => void
 }
 
-/** A plugin may load a large library first, on a machine that is busy. */
+/** A plugin may first load a large library, on a busy machine. */
 const START_MS = 30_000
 /** How often the plugin is asked for a sign of life, and how many answers in a row may be missing. */
 const BEAT_MS = 2_000
 const MAX_MISSED_BEATS = 5
 const CLOSE_MS = 5_000
-/** The pause before the plugin is started again. It doubles; once the plugin has run for `GOOD_LIFE_MS`, it begins with the shortest again. */
+/** The pause before a restart. It doubles; after a life of `GOOD_LIFE_MS` it is the shortest again. */
 const PAUSE = { minMs: 500, maxMs: 60_000 }
 const GOOD_LIFE_MS = 60_000
 
@@ -52,8 +52,8 @@ export class PluginSupervisor implements AsyncDisposable {
   }
 
   /**
-   * Resolves with what the plugin's `create` reported, or with `undefined` if it could not be made for now. Rejects with a
-   * `TypeError` if that is because of its configuration.
+   * Resolves with the report of the plugin's `create`, or with `undefined` if it failed for now. Rejects with a `TypeError` if
+   * the configuration is to blame.
    */
   async start(): Promise<string | null | undefined> {
     try {
@@ -76,7 +76,7 @@ export class PluginSupervisor implements AsyncDisposable {
     return (await peer.call(method, argument as never, signal)) as Awaited<ReturnType<PluginMethods[M]>>
   }
 
-  /** Lets the plugin close its client, for a while; open calls reject. */
+  /** Gives the plugin some time to close its client; open calls reject. */
   [Symbol.asyncDispose](): Promise<void> {
     const before = this.#state
     if (before.kind === 'closed') return before.closing
@@ -97,7 +97,7 @@ export class PluginSupervisor implements AsyncDisposable {
     }
   }
 
-  /** Rejects with what `create` threw, or how the process has ended. */
+  /** Rejects with the error of `create`, or with how the process ended. */
   async #launch(): Promise<string | null> {
     const run = new PluginProcess(this.#options.module, this.#methods, this.#lines.printed)
     const created = this.#create(run)
@@ -127,13 +127,13 @@ export class PluginSupervisor implements AsyncDisposable {
     onRestart()
   }
 
-  /** A fault of the configuration ends the first start, and is not tried again. */
+  /** A fault of the configuration ends the first start, without a retry. */
   #onNotCreated(run: PluginProcess, error: unknown): void {
     if (error instanceof TypeError && this.#failures === 0) return
     this.#fail(run, `could not be started: ${toWire(error).message}`)
   }
 
-  /** An endless loop answers nothing, though it lives. */
+  /** A process in an endless loop lives, but does not answer. */
   #beat(run: PluginProcess, missed: number): void {
     if (this.#state.kind !== 'running' || this.#state.run !== run) return
     if (missed >= MAX_MISSED_BEATS) {
@@ -151,7 +151,7 @@ export class PluginSupervisor implements AsyncDisposable {
     this.#state.beat = after(clock, BEAT_MS, () => this.#beat(run, hasAnswered ? 0 : missed + 1))
   }
 
-  /** Only the current run can fail: the end of one that was stopped is not news. */
+  /** Only the current run can fail: the end of a stopped one is no news. */
   #fail(run: PluginProcess, reason: string): void {
     const before = this.#state
     if ((before.kind !== 'starting' && before.kind !== 'running') || before.run !== run) return

@@ -1,9 +1,9 @@
-/** The lines that a plugin prints: standard output belongs to the results of commands, so it goes to the log, line by line. */
+/** The lines that a plugin prints go to the log, since standard output belongs to the results of commands. */
 import type { Readable } from 'node:stream'
 import type { PluginLog } from '@livery/core/plugin'
 import { MAX_TEXT } from './wire-error.ts'
 
-/** Logs the beginning of each line (20,000 characters, which wait for its end too), without the lines of PEM blocks: one of them alone would not be known as a part of a key. */
+/** Logs up to 20,000 characters of each line once it ends, without PEM blocks: a single line of one would not be recognised as part of a key. */
 export function logPrinted(output: Readable, log: Pick<PluginLog, 'debug'>): void {
   let rest = ''
   let isInPem = false

@@ -1,6 +1,6 @@
-/** Messages to and from a plugin's process: length, JSON, then raw bytes. A length is checked before anything of it is read. */
+/** Frames to and from a plugin's process: length, JSON, then raw bytes. The length is checked before anything is read. */
 
-/** The most bytes that a plugin's process is allowed to send in one message: twice a complete list of roots in JSON. */
+/** The most bytes that a plugin's process may send in one message: twice a complete list of roots in JSON. */
 export const MAX_CHILD_FRAME = 2_097_152
 /** The agent's own messages are trusted, so this bound is wider. */
 export const MAX_AGENT_FRAME = 67_108_864
@@ -8,8 +8,8 @@ const MAX_DEPTH = 32
 const LENGTH_BYTES = 4
 
 /**
- * Takes `Uint8Array`s over: they are copied behind the JSON, where {@link decodeFrame} finds them in the same order, and
- * wiped. No key or certificate becomes a string on the way. A `Set` is sent as a list.
+ * Takes `Uint8Array`s over: copies them behind the JSON, where {@link decodeFrame} finds them in the same order, and wipes
+ * them. No key or certificate becomes a string on the way. A `Set` is sent as a list.
  */
 export function encodeFrame(message: unknown): Buffer {
   const blobs: Uint8Array[] = []
@@ -30,7 +30,7 @@ export function encodeFrame(message: unknown): Buffer {
   return frame
 }
 
-/** Throws for what `encodeFrame` has not made. `body` can be wiped afterwards: its bytes are copied. */
+/** Throws for bytes that `encodeFrame` has not made. `body` can be wiped afterwards: its bytes are copied. */
 export function decodeFrame(body: Buffer): unknown {
   const blobsAt = LENGTH_BYTES + body.readUInt32BE(0)
   if (blobsAt > body.length) throw new RangeError('its JSON is longer than the message')
@@ -38,7 +38,7 @@ export function decodeFrame(body: Buffer): unknown {
   return revive(message, new Blobs(body.subarray(blobsAt)), 0)
 }
 
-/** Hands bytes out once only: else a small message could name the same ones thousands of times. */
+/** Hands bytes out only once: otherwise a small message could name the same ones thousands of times. */
 class Blobs {
   #rest: Buffer
 
@@ -68,7 +68,7 @@ function revive(value: unknown, blobs: Blobs, depth: number): unknown {
   return object
 }
 
-/** Each frame's body, which is wiped when the next is asked for. Throws before it allocates for one over `maxLength` bytes. */
+/** Yields each frame's body, and wipes it at the next call. Throws for one over `maxLength` bytes before it allocates. */
 export async function* readFrames(input: AsyncIterable<Buffer>, maxLength: number): AsyncGenerator<Buffer> {
   const head = Buffer.alloc(LENGTH_BYTES)
   let target = head

@@ -10,7 +10,7 @@ import type { Port } from './two-way-calls.ts'
 import { toWire } from './wire-error.ts'
 
 const { kind, found }: { readonly kind: PluginKind; readonly found: Resolved } = JSON.parse(process.argv[2] ?? '')
-// Before the plugin can replace it.
+// Bound before the plugin can replace it.
 const exit = process.exit.bind(process)
 const channel = new Socket({ fd: 3, readable: true, writable: true })
 const listeners: ((message: unknown) => void)[] = []

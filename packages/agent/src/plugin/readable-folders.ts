@@ -1,4 +1,4 @@
-/** The folders that a plugin's process is allowed to read: code, of the agent and of the plugin, and no file beside a plugin without a package. */
+/** The folders that a plugin's process may read: code of the agent and of the plugin. A plugin without a package gets no other file. */
 import { existsSync, realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -16,14 +16,14 @@ export function readableFolders(file: string | undefined): readonly string[] {
   return [...new Set([...ours, ...theirs, ...dependencies])]
 }
 
-/** The folder that a `package.json` makes a package: the next one above, but for `/`. */
+/** The folder of the nearest `package.json` above, except `/`. */
 function packageOf(file: string): string | undefined {
   for (let folder = dirname(file); folder !== dirname(folder); folder = dirname(folder))
     if (existsSync(join(folder, 'package.json'))) return folder
   return undefined
 }
 
-/** Where an import in `folder` finds packages. */
+/** The folders in which an import of `folder` looks for packages. */
 function modulesAbove(folder: string): string[] {
   const above = dirname(folder) === folder ? [] : modulesAbove(dirname(folder))
   const own = join(folder, 'node_modules')

@@ -1,4 +1,4 @@
-/** Finds a plugin's module from the configuration's folder. Nothing of it runs. */
+/** Finds a plugin's module from the configuration's folder, without running any of it. */
 
 import { statSync } from 'node:fs'
 import { registerHooks } from 'node:module'
@@ -14,7 +14,7 @@ export type Resolved = { readonly href: string } | { readonly fault: Fault }
 
 const PLACEHOLDER = 'livery:plugin'
 
-/** As an import in a file of that folder would find it; our own packages are not looked at. */
+/** Resolves as an import in a file of that folder would; our own packages are ignored. */
 export function resolveModule({ specifier, parent }: PluginModule): Resolved {
   const parentURL = pathToFileURL(parent).href
   const folder = dirname(parent)

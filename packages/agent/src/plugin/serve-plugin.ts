@@ -9,7 +9,7 @@ import type { AgentMethods, Section } from './messages.ts'
 import { manifestOf, problemOf } from './plugin-manifest.ts'
 import { Peer, type Port } from './two-way-calls.ts'
 
-/** A plugin that fails to load is reported when the agent asks for it. */
+/** A plugin that fails to load is reported at the agent's first call. */
 export function servePlugin(kind: PluginKind, loading: Promise<LoadedModule>, port: Port): void {
   const plugin = async (): Promise<CAPlugin | CredentialPlugin> => {
     const loaded = await loading

@@ -1,4 +1,4 @@
-/** Calls both ways between the agent and the process of a plugin, as messages. */
+/** Calls in both directions between the agent and a plugin's process, as messages. */
 import { fromWire, toWire, type WireError } from './wire-error.ts'
 
 export interface Port {
@@ -6,13 +6,13 @@ export interface Port {
   on(event: 'message', listener: (message: unknown) => void): unknown
 }
 
-/** The methods of one side: each method has one argument, and a signal that is aborted when nobody waits any more. */
+/** The methods of one side: each has one argument, and a signal that is aborted when the caller no longer waits. */
 type Methods = Readonly<Record<string, (argument: never, signal: AbortSignal) => unknown>>
 type Argument<M> = M extends (argument: infer A, ...rest: never) => unknown ? A : never
 type Answer<M> = M extends (...rest: never) => infer R ? Awaited<R> : never
 
 type Message =
-  /** Without `id` nobody waits for an answer. */
+  /** A call without `id` gets no answer. */
   | { readonly kind: 'call'; readonly id?: number; readonly method: string; readonly argument: unknown }
   | { readonly kind: 'abort'; readonly id: number; readonly reason: WireError }
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
@@ -30,12 +30,12 @@ export class Peer<Theirs extends Methods> {
   readonly #maxServing: number
   readonly #open = new Map<number, OpenCall>()
   readonly #serving = new Map<number, AbortController>()
-  /** Also those that nobody waits for. */
+  /** Includes calls without an answer. */
   #servingCount = 0
   #nextId = 1
   #end: Error | undefined
 
-  /** More calls of the other side than `maxServing` at once are refused. */
+  /** Refuses calls of the other side beyond `maxServing` at once. */
   constructor(port: Port, ours: Methods, maxServing = Number.POSITIVE_INFINITY) {
     this.#port = port
     this.#ours = ours
@@ -43,7 +43,7 @@ export class Peer<Theirs extends Methods> {
     port.on('message', message => this.#receive(message as Message))
   }
 
-  /** Rejects with what the other side threw, with the signal's reason, or with that of `close`. */
+  /** Rejects with the other side's error, the signal's reason, or the reason given to `close`. */
   async call<M extends string & keyof Theirs>(
     method: M,
     argument: Argument<Theirs[M]>,
@@ -61,7 +61,7 @@ export class Peer<Theirs extends Methods> {
     signal?.addEventListener('abort', onAbort, { once: true })
     try {
       this.#post({ kind: 'call', id, method, argument })
-      // The other side is of the same version: it answers what its type says.
+      // The other side has the same version: its answer matches the type.
       return (await promise) as Answer<Theirs[M]>
     } finally {
       signal?.removeEventListener('abort', onAbort)
@@ -74,7 +74,7 @@ export class Peer<Theirs extends Methods> {
     if (!this.#end) this.#post({ kind: 'call', method, argument })
   }
 
-  /** Open and later calls reject with `reason`, and what is being answered is given up. */
+  /** Open and later calls reject with `reason`, and calls being answered are aborted. */
   close(reason: Error): void {
     this.#end ??= reason
     for (const { reject } of this.#open.values()) reject(reason)

@@ -1,4 +1,4 @@
-/** Under whose rights a plugin from a module runs, as the configuration says it, and what is refused. */
+/** The user whose rights a plugin from a module has, as the configuration names it, and what is refused. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { temporaryFolder } from '@livery/test-support'

@@ -16,10 +16,10 @@ export const USER_KEY = {
   },
 } as const satisfies PluginOptions
 
-/** In place of the schema of `user` above, for a number is also allowed. */
+/** Replaces the schema of `user` above, since a number is also allowed. */
 export const USER_SCHEMA = { user: account('/etc/passwd') }
 
-/** For the keys beside a module that no longer exist. */
+/** Faults for removed keys beside a module. */
 export function removedKey(name: string): Fault | undefined {
   if (name !== 'isolation') return undefined
   const remedy = 'Remove it: a plugin from a module always runs in a process. With "user", root gives it another user'
@@ -55,7 +55,7 @@ function userOf(user: Tree, at: Location, agentGid: number | undefined): Owner {
 /** The kernel reads 4294967295 as "leave it as it is". */
 const MAX_ID = 4_294_967_294
 
-/** The group in `/etc/passwd`; for a number that is not there, the same number. */
+/** The group in `/etc/passwd`; for an unknown number, the same number. */
 function primaryGroup(uid: number): number {
   const row = accounts().find(([, , id]) => Number(id) === uid)
   return Number(row?.[3] ?? uid)

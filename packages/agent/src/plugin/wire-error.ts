@@ -1,4 +1,4 @@
-/** Errors as they cross between processes: JSON would lose their class and code. */
+/** Errors in the form in which they cross between processes: JSON would lose their class and code. */
 import { types } from 'node:util'
 import { CA_ERROR_CODES, CAError, type CAErrorCode, OptionError } from '@livery/core/plugin'
 
@@ -10,13 +10,13 @@ export interface WireError {
   readonly retryAfterMs?: number
   readonly local?: boolean
   readonly deferred?: number
-  /** Of an `OptionError`. */
+  /** Set for an `OptionError`. */
   readonly option?: string
 }
 
 /** Characters of a text that cross: more than a scrub looks at, which ends between two words. */
 export const MAX_TEXT = 20_000
-/** Characters of a name, which are compared and not shown. */
+/** Limit of a name, which is compared and not shown. */
 export const MAX_FIELD = 4_096
 
 /** The form of any thrown value. Never throws. A `CAError` is recognised by its name, since a plugin may define its own class. */
@@ -70,7 +70,7 @@ export function fromWire(wire: WireError): Error {
   return name === 'TypeError' ? new TypeError(message) : new Error(message)
 }
 
-/** The beginning of a text: the agent would copy all of it, between two answers to its callers. */
+/** The beginning of a text: the agent would otherwise copy all of it, between two answers to its callers. */
 export function clip(text: unknown, maxLength = MAX_TEXT): string {
   return String(text).slice(0, maxLength)
 }

@@ -1,4 +1,4 @@
-/** The agent is this list of modules: each is opened with what those before it made, and ends before they do. */
+/** The agent is this list of modules: each opens with what earlier ones made, and ends before them. */
 import { admin } from '../admin/module.ts'
 import { ca } from '../ca/module.ts'
 import type { LoadedConfig } from '../config/load.ts'
@@ -19,7 +19,7 @@ import { trust } from '../trust/module.ts'
 import { ModuleList } from './module-list.ts'
 import { serve } from './serve.ts'
 
-/** A module that the configuration can do without goes by its line, its import and its folder: pods, kubernetesSecrets, files, takeover, store, page, output. */
+/** A module is removed with its line, its import and its folder, if it is optional: pods, kubernetesSecrets, files, takeover, store, page, output. */
 const MODULES = ModuleList.empty<Basis>()
   .with(pods)
   .with(ca)
@@ -35,14 +35,14 @@ const MODULES = ModuleList.empty<Basis>()
   .with(output)
   .with(serve)
 
-/** A running agent. Disposing it drains: not ready, streams asked to end, sockets removed, then all the rest. */
+/** A running agent. Disposal drains it: not ready, streams asked to end, sockets removed, then all the rest. */
 export interface Agent extends AsyncDisposable {
-  /** Resolves when the agent is to be disposed because of another: see `sds.takeover` in the configuration. */
+  /** Resolves when another agent causes the disposal: see `sds.takeover` in the configuration. */
   readonly succession: Promise<Succession>
   /**
-   * Reads the configuration again and puts in force what can change at run time: identities, their sockets, shared
-   * sockets that come and go, the log level. Resolves when that is done, or the log says why it cannot be. Throws a
-   * `TypeError` if the agent was started without `load`.
+   * Reads the configuration again and applies what can change at run time: identities, their sockets, shared sockets, the log
+   * level. Resolves when that is done, or the log says why it cannot be. Throws a `TypeError` if the agent was started without
+   * `load`.
    */
   reload(): Promise<void>
 }

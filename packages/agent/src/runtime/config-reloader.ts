@@ -1,4 +1,4 @@
-/** Reads the configuration again on demand and when the file has changed, and applies what can change while the agent runs. */
+/** Reads the configuration again on demand and when the file changes, and applies what can change while the agent runs. */
 import { type SecretManager, WatchedFiles } from '@livery/core'
 import { after, untilAborted } from '@livery/core/plugin'
 import { changedKeys, withoutLive } from '../config/changed-keys.ts'
@@ -13,31 +13,31 @@ import { formatLogLevels, LOG_SCOPES, type LogLevels } from '../schema/log-level
 import type { LiveChanges, LiveConfig } from '../sds/live-config.ts'
 
 /**
- * How long a file that was written in place has to stay as it is before it is read: its first half can be a configuration,
- * too, and would remove what the other half lists.
+ * How long a file that was written in place has to stay unchanged before it is read: its first half can also be a valid
+ * configuration, which would remove what the other half lists.
  */
 const QUIET_MS = 3_000
 
 interface ConfigReloaderOptions extends Pick<Basis, 'lastRead' | 'clock' | 'scopes'> {
-  /** Loads it as at the start: the same file, flags and environment. Nobody waits for it once the signal is aborted. */
+  /** Loads it as at the start: the same file, flags and environment. The result is ignored once the signal is aborted. */
   readonly load: (signal: AbortSignal) => Promise<LoadedConfig>
   readonly live: Pick<LiveConfig, 'apply'>
   readonly log: Pick<EventLog, 'write'>
-  /** What failed is tried again when a configuration is in force, the same one too. */
+  /** Failing identities are retried with each configuration in force, even an unchanged one. */
   readonly secrets: Pick<SecretManager, 'retryFailing'>
 }
 
 /** Watches the file, if there is one, until it is disposed. */
 export class ConfigReloader implements AsyncDisposable {
-  /** How many times it was read again, and how many times it could not be used. */
+  /** How often it was read again, and how often it could not be used. */
   readonly counts = { success: 0, failure: 0 }
   readonly #options: ConfigReloaderOptions
   readonly #watched: WatchedFiles | undefined
   readonly #closing = new AbortController()
   readonly #started: LoadedConfig
-  /** Of what was read last, in force or refused. */
+  /** Digest of the last content read, in force or refused. */
   #digest: string | undefined
-  /** While the file is being written: what it held when it was looked at last. */
+  /** The last content seen while the file is being written. */
   #partial: { readonly digest: string; readonly timer: Disposable } | undefined
   #reloading: Promise<void> = Promise.resolve()
 
@@ -53,11 +53,11 @@ export class ConfigReloader implements AsyncDisposable {
       scopes.of('config').warn({ err }, `${file} cannot be watched: it is looked at once a minute`),
     )
     this.#watched.add([file], reason => this.#look(file, reason === 'replaced'))
-    // It may have changed since it was loaded.
+    // The file may have changed since it was loaded.
     this.#look(file, false)
   }
 
-  /** Never rejects: what cannot be used changes nothing, which is logged and counted. */
+  /** Never rejects: an unusable configuration changes nothing, and is logged and counted. */
   reload(): Promise<void> {
     return this.#reloadNext()
   }
@@ -98,13 +98,13 @@ export class ConfigReloader implements AsyncDisposable {
     scopes.of('config').info(`${file} has changed in place: ${wait}. ${advice}`)
   }
 
-  /** `whole`: the digest of the content that is to be read, and no other. */
+  /** `whole`: the digest of the only content to read. */
   async #reload(whole: string | undefined): Promise<void> {
     const { load, live, scopes, secrets } = this.#options
     const started = this.#started
     const { signal } = this.#closing
     if (signal.aborted) return
-    // Before it is loaded: if it changes in between, the next look finds another digest and loads it again.
+    // The digest is taken before the load: if the file changes in between, the next look sees another digest and loads it again.
     if (started.file !== undefined) this.#digest = whole ?? contentDigest(started.file)
     try {
       // The plugin that it names may take its time.
@@ -144,7 +144,7 @@ export class ConfigReloader implements AsyncDisposable {
     logger.info(counts, `reloaded: ${describeChanges(changes)}`)
   }
 
-  /** Only a change of the file: a level that was set through the admin endpoint is not undone by another one. */
+  /** Follows changes of the file only: another change there does not undo a level that was set through the admin endpoint. */
   #followLevels(before: LogLevels, now: LogLevels): void {
     const { scopes, log } = this.#options
     const changed = changedLevels(before, now)
@@ -156,7 +156,7 @@ export class ConfigReloader implements AsyncDisposable {
   }
 }
 
-/** The scopes whose level is another one. */
+/** The scopes whose levels differ. */
 function changedLevels(before: LogLevels, now: LogLevels): Partial<LogLevels> {
   const changed = LOG_SCOPES.filter(scope => now[scope] !== before[scope])
   return Object.fromEntries(changed.map(scope => [scope, now[scope]]))
@@ -185,7 +185,7 @@ export function describeChanges(changes: LiveChanges): string {
   return parts.length === 0 ? 'identities and sockets are the same' : parts.join(', ')
 }
 
-/** All that the agent holds and serves is of its trust domain. */
+/** All that the agent holds and serves belongs to its trust domain. */
 function refuseOtherTrustDomain(started: LoadedConfig, { config, root }: LoadedConfig): void {
   const { trustDomain } = started.config
   if (config.trustDomain === trustDomain) return

@@ -1,16 +1,16 @@
-/** The modules of the agent: what one is, and the list of them. */
+/** The modules of the agent: the form of one, and the list of them. */
 
-/** One feature, in one folder. `Needs`: what modules before it in the list have made. `Gives`: what later ones may use. */
+/** One feature, in one folder. `Needs`: what earlier modules have made. `Gives`: what later ones may use. */
 interface Module<Needs, Gives> {
-  /** By which the schema names the reader of a key; only a module that the agent can do without has one. */
+  /** The name by which the schema marks the reader of a key; only an optional module has one. */
   readonly name?: string
-  /** Rejects if the agent cannot start. What has to end goes to `life.parts` as soon as it is made. */
+  /** Rejects if the agent cannot start. Parts that have to end are added to `life.parts` as soon as they are made. */
   readonly open: (made: Needs) => Gives | Promise<Gives>
 }
 
-/** Modules in the order in which they are opened; the compiler refuses one that needs what none before it gives. */
+/** Modules in the order in which they open; the compiler refuses one whose needs no earlier module meets. */
 export class ModuleList<Start, Made extends Start> {
-  /** Opens all of them; what they made together. */
+  /** Opens all modules; returns everything that they made. */
   readonly open: (start: Start) => Promise<Made>
   readonly names: ReadonlySet<string>
 

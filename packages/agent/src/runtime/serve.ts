@@ -1,4 +1,4 @@
-/** The last module: from here on the agent serves, and follows its configuration. */
+/** The last module: the agent serves from here on, and follows its configuration. */
 import type { SecretManager } from '@livery/core'
 import type { SdsServer, SocketConfig } from '@livery/sds-server'
 import type { AdminEndpoints } from '../admin/admin-endpoints.ts'
@@ -53,10 +53,10 @@ function openReloader({ load, lastRead, live, clock, scopes, log, secrets, life 
   return reloader
 }
 
-/** A node can have a socket for each of its thousand pods. */
+/** Limits the lines: a node can have a socket for each of its thousand pods. */
 const SOCKET_LINES = 10
 
-/** What is served, and to whom. */
+/** Logs what is served, and to whom. */
 function logStart({ config, scopes, keyGenerator, sockets, endpoints }: Needs): void {
   const logger = scopes.of('agent')
   for (const socket of sockets.slice(0, SOCKET_LINES)) logger.info(describeSocket(socket))
@@ -79,7 +79,7 @@ function logStart({ config, scopes, keyGenerator, sockets, endpoints }: Needs): 
     fields,
     `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${address}`,
   )
-  // `npm start` has the program on its PATH, the shell beside it has not.
+  // `npm start` has the program on its PATH, the shell beside it does not.
   const command = process.env['npm_command'] === undefined ? 'livery' : 'npx livery'
   logger.info(
     `next: ${'path' in admin ? '' : `open http://${address}/, or `}type "${command} certs" or "${command} doctor"`,

@@ -1,6 +1,6 @@
-/** The address of an admin endpoint as people write it: a URL as the log prints it, and a port alone too. */
+/** The address of an admin endpoint in the forms that people write: a URL as the log prints it, or a port alone. */
 
-/** `host:port` of `http://host:port/`, and `127.0.0.1:port` of a port; any other text as it is. */
+/** `host:port` for `http://host:port/`, and `127.0.0.1:port` for a port; any other text unchanged. */
 export function plainAddress(text: string): string {
   const [, inURL = text] = /^http:\/\/([^/@]+)\/*$/i.exec(text) ?? []
   const plain = inURL.startsWith('unix:') ? inURL : inURL.replace(/\/+$/, '')

@@ -1,4 +1,4 @@
-/** Holds values against a schema, and reports each fault at the place where the value is written. */
+/** Checks values against a schema, and reports each fault at the place where the value is written. */
 import { hideUserinfo } from '@livery/core/plugin'
 import * as v from 'valibot'
 import type { Problem } from './config-error.ts'
@@ -6,7 +6,7 @@ import { type ConfigNode, isList, isMap, type Location, type Path, plain } from 
 import { Fault } from './fault.ts'
 import { messageFault, type Schema } from './schema-parts.ts'
 
-/** A fault of the value at `path` within what was checked. */
+/** A fault of the value at `path`, relative to the checked value. */
 interface Refusal {
   readonly path: Path
   readonly fault: Fault
@@ -22,7 +22,7 @@ export function check<T>(schema: Schema<T>, input: unknown): Checked<T, Refusal>
   return { refusals: result.issues.map(issue => ({ path: pathOf(issue), fault: messageFault(issue.message) })) }
 }
 
-/** The same for the value at `at`: each problem with its origin, and the value as it was written, unless it is secret. */
+/** The same for the value at `at`: each problem has its origin, and the value as written, unless it is secret. */
 export function checkNode<T>(schema: Schema<T>, at: Location): Checked<T, Problem> {
   const { node } = at
   const checked = check(schema, node && plain(node))
@@ -40,7 +40,7 @@ function withValue({ reason, remedy }: Fault, node: ConfigNode | undefined): Fau
   return new Fault(value === undefined ? reason : `${value} ${reason}`, remedy)
 }
 
-/** `undefined` where it says nothing. */
+/** `undefined` where the value explains nothing. */
 function shownValue(node: ConfigNode): string | undefined {
   if (node.value === null || hasSecret(node)) return undefined
   if (node.origin.kind === 'environment') return JSON.stringify(hideUserinfo(node.origin.text))

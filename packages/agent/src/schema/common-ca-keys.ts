@@ -1,4 +1,4 @@
-/** The keys of the section `ca` that are the agent's, whatever the plugin. */
+/** The agent's own keys of the section `ca`, whatever the plugin. */
 import type { PluginNeed, PluginOptions } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { Fault } from './fault.ts'
@@ -7,10 +7,10 @@ import { faultMessage, list, text } from './schema-parts.ts'
 import { rootCert } from './values.ts'
 
 export const TLS_KEYS = {
-  rootCert: { type: 'path', description: "what the CA's certificate is verified with: a file, or system" },
+  rootCert: { type: 'path', description: "the roots that verify the CA's certificate: a file, or system" },
   clientCertificate: {
     type: 'object',
-    description: 'what this client shows: a PEM chain and its key',
+    description: 'the certificate that this client presents: a PEM chain and its key',
     options: {
       certFile: { type: 'path', required: true, description: 'the chain' },
       keyFile: { type: 'path', required: true, description: 'the key' },
@@ -18,12 +18,12 @@ export const TLS_KEYS = {
   },
   tls: {
     type: 'object',
-    description: 'how its connections are made',
+    description: 'the TLS settings of its connections',
     options: {
       groups: {
         type: 'list',
         description:
-          'the key exchange groups that a connection may use, the preferred one first: `[X25519MLKEM768]` for a CA that takes post-quantum ones alone. Without it, those of Node.js, with X25519MLKEM768 first',
+          'the key exchange groups that a connection may use, the preferred one first: `[X25519MLKEM768]` for a CA that takes only post-quantum ones. Without it, the groups of Node.js, with X25519MLKEM768 first',
       },
     },
   },
@@ -34,7 +34,7 @@ const group = text(
   'name of a group',
   input => {
     try {
-      // OpenSSL gives a meaning to other signs in a list of them.
+      // OpenSSL's list of groups gives other signs a meaning.
       if (!/^[\w-]+$/.test(input)) throw new TypeError('not a name')
       // An import would load it at each start.
       process.getBuiltinModule('node:tls').createSecureContext({ ecdhCurve: input })
@@ -51,14 +51,14 @@ const groups = v.pipe(
   v.minLength(1, faultMessage(new Fault('is empty', 'Write one group or more, or remove the line'))),
 )
 
-/** Forms that replace those of the same keys above. */
+/** Forms that replace the forms of the same keys above. */
 export const TLS_FORMS = { rootCert, tls: optionsSchema(TLS_KEYS.tls.options, undefined, { groups }) }
 
 export const PLUGIN_KEY = {
   plugin: { type: 'string', required: true, description: 'a built-in name, or a module' },
 } as const satisfies PluginOptions
 
-/** With `options`, those of the source, beside its name. */
+/** `options`: the source's options, which stand beside its name. */
 export function credentialKeys(options: PluginOptions): PluginOptions {
   return {
     tokenFile: { type: 'path', description: 'the file with the token for the CA' },
@@ -73,7 +73,7 @@ export function credentialKeys(options: PluginOptions): PluginOptions {
   }
 }
 
-/** Each has the keys of its own plugin: they are read one by one. */
+/** The agent reads the members one by one, since each has its own plugin's keys. */
 export const MEMBERS_KEY = {
   cas: {
     type: 'objects',
@@ -83,7 +83,7 @@ export const MEMBERS_KEY = {
   },
 } as const satisfies PluginOptions
 
-/** The keys that the agent takes to itself, by the need of a plugin that makes them known. */
+/** The keys that the agent handles itself, by the need that a plugin declares for them. */
 export const NEEDED_KEYS: Readonly<Record<PluginNeed, readonly string[]>> = {
   tls: Object.keys(TLS_KEYS),
   credentials: Object.keys(credentialKeys({})),

@@ -1,4 +1,4 @@
-/** Fills in the defaults of what nobody has written, and makes paths absolute, as the entries of the keys say. */
+/** Fills in the defaults of missing keys, and makes paths absolute, as the entries of the keys say. */
 import { dirname } from 'node:path'
 import { type Origin, UNWRITTEN } from './config-error.ts'
 import { type ConfigNode, isList, isMap, nodeOf, plain } from './config-tree.ts'
@@ -6,11 +6,11 @@ import type { KeyFacts, Surroundings } from './schema-parts.ts'
 import { factsOf, type Shape, unwrapped } from './shape.ts'
 
 export interface Place extends Surroundings {
-  /** Where the relative paths of flags and variables start. Those of the file start at the file. */
+  /** The base of relative paths in flags and variables. The file's folder is the base of its paths. */
   readonly workingDirectory: string
 }
 
-/** `node` as a configuration would write it that leaves nothing out. Values that the schema refuses stay as they are. */
+/** `node` with every key filled in. Values that the schema refuses stay as they are. */
 export function complete(schema: Shape, node: ConfigNode, place: Place): ConfigNode {
   const { entries, value, item, items, makeAbsolute } = unwrapped(schema, plain(node))
   if (makeAbsolute && typeof node.value === 'string')

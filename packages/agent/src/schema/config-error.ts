@@ -1,4 +1,4 @@
-/** A configuration that cannot be used: each problem with where it is written and what to do about it. */
+/** A configuration that cannot be used: each problem has its place and its remedy. */
 import { isAbsolute, relative } from 'node:path'
 import { type Fault, faultText } from './fault.ts'
 
@@ -12,13 +12,13 @@ export type Origin =
 
 export const UNWRITTEN: Origin = { kind: 'default' }
 
-/** A fault of the key at `path` (empty: of the whole file). */
+/** A fault of the key at `path` (empty: the whole file). */
 export interface Problem extends Fault {
   readonly origin: Origin
   readonly path: string
 }
 
-/** Every problem that was found in one pass, one line per problem in the message. The program exits with 78. */
+/** Every problem found in one pass, one line per problem in the message. The program exits with 78. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly code = 'invalid-config'
@@ -30,7 +30,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** The text of `check-config` and of a start that fails: a sentence, then one line per problem. */
+/** The text of `check-config` and of a failed start: a sentence, then one line per problem. */
 export function describeConfigError({ message }: ConfigError): string {
   return `the configuration cannot be used.\n${message.replace(/^/gm, '  ')}`
 }

@@ -11,7 +11,7 @@ export interface TreeObject {
 export interface ConfigNode {
   readonly value: null | boolean | number | string | readonly ConfigNode[] | ReadonlyMap<string, ConfigNode>
   readonly origin: Origin
-  /** The value is not to be shown. */
+  /** Never shown. */
   readonly secret?: true
 }
 
@@ -38,7 +38,7 @@ export function isTreeObject(value: unknown): value is TreeObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** `value` as nodes that were all written at `origin`. */
+/** `value` as nodes that all have this origin. */
 export function nodeOf(value: Tree, origin: Origin): ConfigNode {
   if (Array.isArray(value)) return { value: value.map((item: Tree) => nodeOf(item, origin)), origin }
   if (!isTreeObject(value)) return { value: value as null | boolean | number | string, origin }
@@ -62,7 +62,7 @@ export function withKey(node: MapNode, key: string, child: ConfigNode): MapNode 
   return { ...node, value: new Map(node.value).set(key, child) }
 }
 
-/** `upper` over `lower`: mappings are merged key by key, everything else of `upper` wins whole. */
+/** Lays `upper` over `lower`: mappings are merged key by key, any other value of `upper` replaces the lower one. */
 export function overlay(lower: ConfigNode, upper: ConfigNode): ConfigNode {
   if (!isMap(lower) || !isMap(upper)) return upper
   const merged = new Map<string, ConfigNode>()
@@ -74,7 +74,7 @@ export function overlay(lower: ConfigNode, upper: ConfigNode): ConfigNode {
   return { value: merged, origin: upper.origin.kind === 'default' ? lower.origin : upper.origin }
 }
 
-/** `node` with what `change` makes of each value at `path`, in which `*` is every element of a list or mapping. */
+/** Applies `change` to each value at `path`, in which `*` is every element of a list or mapping. */
 export function changeAt(node: ConfigNode, path: Path, change: (node: ConfigNode) => ConfigNode): ConfigNode {
   const [key, ...rest] = path
   if (key === undefined) return change(node)
@@ -104,18 +104,18 @@ export class Location {
     return nodes.length > this.path.length ? nodes.at(-1) : undefined
   }
 
-  /** Of the value here; of one that is missing, that of the mapping where it would be. */
+  /** The origin of the value here; if it is missing, the origin of the nearest mapping above. */
   get origin(): Origin {
     return this.#nodes().at(-1)?.origin ?? UNWRITTEN
   }
 
-  /** A default is at fault only by what is written around it, and a missing key is to be added there. */
+  /** A default is at fault only because of the values around it, and a missing key has to be added there. */
   problem({ reason, remedy }: Fault): Problem {
     const written = this.#nodes().findLast(({ origin }) => origin.kind !== 'default')
     return { origin: written?.origin ?? UNWRITTEN, path: formatPath(this.path), reason, remedy }
   }
 
-  /** From the root to the value here, or as far as there is one. */
+  /** The nodes from the root to the value here, as far as they exist. */
   #nodes(): ConfigNode[] {
     const nodes = [this.#root]
     for (const key of this.path) {

@@ -20,13 +20,13 @@ const MAX_BYTES = 4 * 1024 * 1024
 /** Aliases multiply: nine lines of YAML can mean a billion values. */
 const MAX_VALUES = 200_000
 const MAX_DEPTH = 16
-/** No key of ours is longer than 20 characters, and each is part of the path of all that is under it. */
+/** Our longest key has 20 characters, and each key is part of all paths below it. */
 const MAX_KEY = 256
-/** Characters in all paths together. */
+/** Limit of characters in all paths together. */
 const MAX_PATHS = 16 * 1024 * 1024
-/** Faults of YAML that are reported: one broken quote can make one at each character. */
+/** Reported faults of YAML: one broken quote can make one at each character. */
 const MAX_FAULTS = 20
-/** Bytes that are parsed at once: the slowest text of this length takes 30 ms. A longer one goes to a thread. */
+/** Bytes that are parsed in place: the slowest text of this length takes 30 ms. A longer one goes to a thread. */
 const MAX_INLINE_BYTES = 4096
 
 /** Reads and parses `file`; rejects with a {@link ConfigError} that names file and line. */
@@ -38,7 +38,7 @@ export async function readDocument(file: string, signal?: AbortSignal): Promise<
   return { root, digest: digestOf(bytes) }
 }
 
-/** The digest of what `file` holds now; of a file that cannot be read, one of the reason. */
+/** The digest of the file's present content; if it cannot be read, a digest of the reason. */
 export function contentDigest(file: string): string {
   try {
     return digestOf(readBytes(file))
@@ -54,7 +54,7 @@ function digestOf(content: Uint8Array | string): string {
 /** Parses the text of a configuration file in time linear to its length; `file` is its name in errors. */
 export function parseConfigDocument(text: string, file: string): ConfigNode {
   const lineCounter = new LineCounter()
-  // The library would compare each key with each other, and look for each anchor from the start.
+  // The library would compare all pairs of keys, and look for each anchor from the start.
   const document = parseDocument(text, { lineCounter, stringKeys: true, uniqueKeys: false, prettyErrors: false })
   const lineOf = (offset: number | undefined): number => lineCounter.linePos(offset ?? 0).line
   const faults = [...document.errors, ...document.warnings].slice(0, MAX_FAULTS)
@@ -95,7 +95,8 @@ export function parseConfigDocument(text: string, file: string): ConfigNode {
       for (const { key, value } of node.items) {
         const name = isScalar(key) ? String(key.value) : String(key)
         const keyLine = lineOf(isScalar(key) ? startOf(key) : undefined)
-        if (name.length > MAX_KEY) refuse(path, keyLine, `has a key of ${name.length} characters`, 'No key is so long')
+        if (name.length > MAX_KEY)
+          refuse(path, keyLine, `has a key of ${name.length} characters`, 'No key is that long')
         const keyPath = childPath(path, name)
         if (keys.has(name)) throw new ConfigError([problemAt(file, keyLine, '', yamlFault('DUPLICATE_KEY', ''))])
         if (name in Object.prototype) refuse(keyPath, keyLine, 'unknown key', 'Remove it')
@@ -111,7 +112,7 @@ export function parseConfigDocument(text: string, file: string): ConfigNode {
   return { ...convert(document.contents, '', 0, 1), origin: { kind: 'file', file } }
 }
 
-/** One object per line: those of a long file go from one thread to another. */
+/** One object per line: nodes with the same line share it, which makes a long file cheaper to pass between threads. */
 function originsOf(file: string): (line: number) => Origin {
   const origins = new Map<number, Origin>()
   return line => {
@@ -125,7 +126,7 @@ function problemAt(file: string, line: number, path: string, { reason, remedy }:
   return { origin: { kind: 'file', file, line }, path, reason, remedy }
 }
 
-/** The node that each alias stands for: the last one before it with its anchor. */
+/** The node of each alias: the last one before it with its anchor. */
 function aliasTargets(contents: Node | null): ReadonlyMap<Alias, Node> {
   const anchors = new Map<string, Node>()
   const targets = new Map<Alias, Node>()
@@ -184,7 +185,7 @@ function readBytes(file: string): Uint8Array {
 
 function openConfig(file: string): number {
   try {
-    // Opening a FIFO would otherwise wait for its writer, and everything else with it.
+    // Opening a FIFO would otherwise wait for its writer, and block everything else.
     return openSync(file, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY)
   } catch (cause) {
     const missing = systemErrorCode(cause) === 'ENOENT'
@@ -193,7 +194,7 @@ function openConfig(file: string): number {
   }
 }
 
-/** It names the code that the agent runs, and who gets which key. */
+/** The file names the code that the agent runs, and who gets which key. */
 function checkWriters(file: string, status: Stats): void {
   try {
     checkFile(file, status, { shared: false })

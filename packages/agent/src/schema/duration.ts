@@ -4,7 +4,7 @@ const UNITS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h:
 const WHOLE = /^(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+$/
 const PART = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 
-/** Milliseconds, or `undefined` for what is not a duration. Go's form is read too, since Istio's variables are in it. */
+/** Milliseconds, or `undefined` if it is not a duration. Go's form is read too, since Istio's variables use it. */
 export function parseDuration(text: string): number | undefined {
   if (!WHOLE.test(text)) return undefined
   let total = 0
@@ -12,7 +12,7 @@ export function parseDuration(text: string): number | undefined {
   return Number.isFinite(total) ? total : undefined
 }
 
-/** As short as the configuration writes it: `150s`, `5m`, `24h`. Days are written as hours. */
+/** The shortest form of the configuration: `150s`, `5m`, `24h`. Days are written as hours. */
 export function formatDuration(ms: number): string {
   const unit = ['h', 'm', 's'].find(name => ms > 0 && ms % (UNITS[name] ?? Number.NaN) === 0) ?? 'ms'
   return `${ms / (UNITS[unit] ?? 1)}${unit}`

@@ -1,9 +1,9 @@
-/** The fault of a value, and its remedy: the same from a schema, a plugin's process and the file system. */
+/** The fault of a value, and its remedy: schemas, plugin processes and the file system use the same form. */
 
 /** `is not a duration` and `Write a number with a unit`: the value precedes it, and it ends without a full stop. */
 export class Fault {
   readonly reason: string
-  /** Empty if there is none but that of the reason. */
+  /** Empty if the reason already contains it. */
   readonly remedy: string
 
   constructor(reason: string, remedy: string) {
@@ -12,7 +12,7 @@ export class Fault {
   }
 }
 
-/** Of a text that a plugin or a library wrote: what follows the first sentence is the remedy. */
+/** Splits a text from a plugin or a library: the sentences after the first are the remedy. */
 export function faultFrom(text: string): Fault {
   const end = text.indexOf('. ')
   return end === -1 ? new Fault(text, '') : new Fault(text.slice(0, end), text.slice(end + 2).replace(/\.$/, ''))

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Fault } from './fault.ts'
 import { everyScope, formatLogLevels, LOG_SCOPES, parseLogLevels } from './log-level.ts'
 
-test('a level alone is that of every scope, one behind a scope only its own, in any order', () => {
+test('a level alone applies to every scope, one behind a scope only its own, in any order', () => {
   assert.deepEqual(parseLogLevels('debug'), everyScope('debug'))
   assert.deepEqual(parseLogLevels('sds:debug,ca:trace'), { sds: 'debug', ca: 'trace' })
   const both = { ...everyScope('warn'), sds: 'debug' }

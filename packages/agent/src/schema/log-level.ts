@@ -1,14 +1,14 @@
-/** Log levels as pino names them, and the modules that have one each: `info,sds:debug,ca:trace`. */
+/** Log levels under pino's names, and the modules that have separate levels: `info,sds:debug,ca:trace`. */
 
 import { Fault } from './fault.ts'
 import { nearest } from './schema-parts.ts'
 
-/** From the most to the least verbose. */
+/** Ordered from the most to the least verbose. */
 export const LOG_LEVELS = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
 
 export type LogLevel = (typeof LOG_LEVELS)[number]
 
-/** The modules whose lines have a level of their own. `agent` is the process itself: its start, its end, what it runs on. */
+/** The modules with separate levels. `agent` is the process itself: its start, its end, its surroundings. */
 export const LOG_SCOPES = [
   'admin',
   'agent',
@@ -29,7 +29,7 @@ export type LogScope = (typeof LOG_SCOPES)[number]
 
 export type LogLevels = Readonly<Record<LogScope, LogLevel>>
 
-/** Of every scope that the configuration does not name. */
+/** The level of every scope that the configuration does not name. */
 export const DEFAULT_LEVEL = 'info'
 
 /** The same level for every scope. */
@@ -38,8 +38,8 @@ export function everyScope(level: LogLevel): LogLevels {
 }
 
 /**
- * The levels that a text sets: `debug` of every scope, `sds:debug` of one, `info,sds:debug,ca:trace` of every scope and
- * another of two. A scope that it does not name is absent.
+ * The levels in a text: `debug` for every scope, `sds:debug` for one, `info,sds:debug,ca:trace` for every scope, with two
+ * exceptions. A scope that it does not name is absent.
  */
 export function parseLogLevels(text: string): Partial<LogLevels> | Fault {
   let base: LogLevel | undefined
@@ -60,7 +60,7 @@ export function parseLogLevels(text: string): Partial<LogLevels> | Fault {
   return { ...(base && everyScope(base)), ...Object.fromEntries(own) }
 }
 
-/** As {@link parseLogLevels} reads it: the level that most scopes have, then those of the others. */
+/** The form that {@link parseLogLevels} reads: the most common level, then the scopes with other ones. */
 export function formatLogLevels(levels: LogLevels): string {
   const count = (level: LogLevel) => LOG_SCOPES.filter(scope => levels[scope] === level).length
   const [base = 'info'] = LOG_LEVELS.toSorted((a, b) => count(b) - count(a))

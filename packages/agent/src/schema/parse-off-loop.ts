@@ -1,4 +1,4 @@
-/** Parses a long configuration file in a thread with a deadline and a bound of memory: it costs the event loop nothing but the result. */
+/** Parses a long configuration file in a thread, bounded in time and memory: it costs the event loop only the result. */
 
 import { once } from 'node:events'
 import { extname } from 'node:path'
@@ -7,7 +7,7 @@ import { systemErrorCode } from '@livery/core/plugin'
 import { ConfigError, type Problem } from './config-error.ts'
 import type { ConfigNode } from './config-tree.ts'
 
-/** The input of the thread. */
+/** The task of the thread. */
 export interface ParseRequest {
   readonly text: string
   readonly file: string
@@ -21,7 +21,7 @@ const DEADLINE_MS = 30_000
 /** MiB. Enough for the longest file of identities that is allowed. */
 const MAX_HEAP = 512
 
-/** As `parseConfigDocument`, but rejects with a {@link ConfigError}, also for a text that takes too much time or memory. */
+/** As `parseConfigDocument`, but asynchronous; it also rejects with a {@link ConfigError} for a text that takes too much time or memory. */
 export async function parseOffLoop(text: string, file: string, signal?: AbortSignal): Promise<ConfigNode> {
   // The name of this file shows whether it runs from source; the bundle is a folder beside `schema`.
   const entry = new URL(`../schema/parse-thread${extname(import.meta.url)}`, import.meta.url)

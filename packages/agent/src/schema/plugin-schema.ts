@@ -1,4 +1,4 @@
-/** Reads the table of a plugin's options as the configuration needs it: entries of keys, and which values are secret. */
+/** Turns the table of a plugin's options into schema entries, and finds the values that are secret. */
 import type { PluginOption, PluginOptions } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { type ConfigNode, isList, isMap } from './config-tree.ts'
@@ -7,8 +7,8 @@ import { type KeyFacts, key, kindOf, list, object, record, type Schema, scalar, 
 import { duration, flag, nonEmpty, oneOf, path } from './values.ts'
 
 /**
- * The keys as they are written in, and what the plugin gets: durations in milliseconds, what is left out left out. A key
- * in `others` has that form.
+ * Checks the keys as written, and returns the plugin's values: durations in milliseconds, missing keys left out. A key in
+ * `others` has that form.
  */
 export function optionsSchema(
   options: PluginOptions,
@@ -22,7 +22,7 @@ export function optionsSchema(
   return object(Object.fromEntries(entries), explainUnknown)
 }
 
-/** A mapping that is left out stays so. */
+/** A missing mapping stays missing. */
 function defaultOf(option: PluginOption): KeyFacts {
   return 'default' in option && option.default !== undefined ? { default: option.default } : {}
 }
@@ -81,8 +81,8 @@ function numberWithin({ min, max }: { readonly min?: number; readonly max?: numb
 }
 
 /**
- * Marks what is secret at every depth, and what stands where a mapping with a secret belongs: it may have been meant for
- * the secret.
+ * Marks secret values at every depth, and any value in place of a mapping with a secret: it may have been meant as the
+ * secret.
  */
 export function markSecrets(options: PluginOptions, node: ConfigNode): ConfigNode {
   if (!isMap(node)) return node

@@ -1,21 +1,21 @@
-/** The building blocks of the schema: values and objects whose faults say the reason and the remedy. */
+/** The building blocks of the schema: values and objects whose faults have a reason and a remedy. */
 import * as v from 'valibot'
 import { isTreeObject, type Tree } from './config-tree.ts'
 import { Fault } from './fault.ts'
 
 export type Schema<T> = v.GenericSchema<unknown, T>
 
-/** What an entry says of a key, besides its meaning and its form. */
+/** The facts of a key, besides its meaning and its form. */
 export interface KeyFacts {
-  /** As the file would write it. A key without one is required, unless it is optional. */
+  /** The default in the file's form. A key without one is required, unless it is optional. */
   readonly default?: Tree | ((surroundings: Surroundings) => Tree)
   /** A change takes effect while the agent runs. */
   readonly live?: true
-  /** The module that reads it, where the agent can do without that module. */
+  /** The module that reads it, if that module is optional. */
   readonly module?: string
 }
 
-/** What a default can depend on. */
+/** The facts that a default can depend on. */
 export interface Surroundings {
   /** Whether logs go to a terminal. */
   readonly terminal: boolean
@@ -33,7 +33,7 @@ export function key<T>(
   return { ...v.pipe(value, v.description<T, string>(meaning)), facts }
 }
 
-/** The entry of a mapping that every configuration has: what nobody writes is filled in. */
+/** The entry of a mapping that every configuration has: missing keys are filled in. */
 export function section<const Entries extends v.ObjectEntries>(
   meaning: string,
   entries: Entries,
@@ -42,10 +42,10 @@ export function section<const Entries extends v.ObjectEntries>(
   return key(meaning, object(entries), { default: {}, ...facts })
 }
 
-/** Makes a written path absolute: relative ones start at `folder`. */
+/** Makes a written path absolute: `folder` is the base of a relative one. */
 export type MakeAbsolute = (written: string, folder: string) => string
 
-/** `value`, which is a path or has one. */
+/** A `value` that is or contains a path. */
 export function withPath<T>(
   value: Schema<T>,
   makeAbsolute: MakeAbsolute,
@@ -53,7 +53,7 @@ export function withPath<T>(
   return { ...value, makeAbsolute }
 }
 
-/** A value that `parse` understands, or answers with a {@link Fault}; `form` is what can be written, for the reference. */
+/** A value that `parse` reads, or answers with a {@link Fault}; `form` describes it in the reference. */
 export function scalar<T>(form: string, parse: (input: unknown) => T | Fault): Schema<T> {
   return v.pipe(
     v.unknown(),
@@ -67,19 +67,19 @@ export function scalar<T>(form: string, parse: (input: unknown) => T | Fault): S
   )
 }
 
-/** A string that `parse` understands. */
+/** A string that `parse` reads. */
 export function text<T>(form: string, parse: (input: string) => T | Fault, remedy: string): Schema<T> {
   return scalar(form, input =>
     typeof input === 'string' ? parse(input) : new Fault(`is ${kindOf(input)}, not a string`, remedy),
   )
 }
 
-/** A value of one of several forms, of which `pick` chooses by the input. */
+/** A value with one of several forms; `pick` chooses it by the input. */
 export function oneForm<T>(forms: readonly Schema<T>[], pick: (input: unknown) => Schema<T>): Schema<T> {
   return v.pipe(v.lazy(pick), v.metadata({ forms }))
 }
 
-/** An object with these keys and no others; `explainUnknown` may know better why another one is refused. */
+/** An object with exactly these keys; `explainUnknown` may have a better reason to refuse another one. */
 export function object<const Entries extends v.ObjectEntries>(
   entries: Entries,
   explainUnknown: (key: string) => Fault | undefined = () => undefined,
@@ -91,7 +91,7 @@ export function object<const Entries extends v.ObjectEntries>(
     const remedy = `Write ${known.slice(0, 3).join(', ')}${known.length > 3 ? ', …' : ''} under it`
     return faultMessage(new Fault(`is ${kindOf(issue.input)}, not a mapping`, remedy))
   })
-  // A strict object of the library would report the first unknown key and keep quiet about the others.
+  // The library's strict object would report only the first unknown key.
   const refuse = (key: string) => v.never(faultMessage(explainUnknown(key) ?? unknownKey(key, known)))
   return v.lazy((input): typeof schema => {
     const unknown = isTreeObject(input) ? Object.keys(input).filter(key => !Object.hasOwn(entries, key)) : []
@@ -106,9 +106,9 @@ export function list<T>(item: Schema<T>): Schema<T[]> {
   return v.array(item, issue => faultMessage(new Fault(`is ${kindOf(issue.input)}, not a list`, remedy)))
 }
 
-/** Names and their `value`; `refuse` says what is wrong with something else. */
+/** A mapping from names to `value`; `refuse` explains any other input. */
 export function record<T>(value: Schema<T>, refuse: (input: unknown) => Fault): Schema<Readonly<Record<string, T>>> {
-  // To valibot a list is a record too.
+  // valibot takes a list for a record too.
   return v.lazy(input => {
     const message = faultMessage(refuse(input))
     return Array.isArray(input) ? v.never(message) : v.record(v.string(), value, message)
@@ -135,7 +135,7 @@ export function messageFault(message: string): Fault {
 /** Longer texts are not misspellings, and the comparison takes longer with their length. */
 const MAX_SLIP_LENGTH = 64
 
-/** The candidate that `text` was probably meant to be, if any is near. */
+/** The nearest candidate, which `text` probably meant, if any is near. */
 export function nearest(text: string, candidates: readonly string[]): string | undefined {
   if (text.length > MAX_SLIP_LENGTH) return undefined
   const wanted = text.toLowerCase()
@@ -156,7 +156,7 @@ export function kindOf(input: unknown): string {
 
 const EMPTY = new Fault('has no value', 'Write one after the colon, or remove the line')
 
-/** Levenshtein's, with one row. */
+/** Levenshtein's distance, with one row. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, index) => index)
   for (let i = 1; i <= a.length; i++) {

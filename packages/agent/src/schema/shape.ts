@@ -1,7 +1,7 @@
-/** Reads a schema back: which keys a value can have, and what their entries say. */
+/** Reads a schema back: the keys of a value, and the facts of their entries. */
 import type { KeyFacts, MakeAbsolute, Schema } from './schema-parts.ts'
 
-/** The parts of a schema of valibot that are looked at, and what `key` and `withPath` have added. */
+/** The parts of a valibot schema that are read, and the additions of `key` and `withPath`. */
 export interface Shape extends Schema<unknown> {
   /** The schema of `input`, or of any value. */
   readonly getter?: (input: unknown) => Shape
@@ -17,7 +17,7 @@ export interface Shape extends Schema<unknown> {
   readonly makeAbsolute?: MakeAbsolute
 }
 
-/** Without what is around it: an optional key, a form that is chosen by the input. */
+/** The inner schema of an optional key, or of a form that is chosen by the input. */
 export function unwrapped(schema: Shape, input: unknown): Shape {
   if (schema.wrapped) return unwrapped(schema.wrapped, input)
   return schema.getter ? unwrapped(schema.getter(input), input) : schema

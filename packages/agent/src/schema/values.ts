@@ -1,4 +1,4 @@
-/** The kinds of values that keys of the configuration take. */
+/** The kinds of values in the configuration. */
 import { existsSync, readFileSync } from 'node:fs'
 import { isIPv6 } from 'node:net'
 import { resolve } from 'node:path'
@@ -36,7 +36,7 @@ export type ListenAddress = HostPort | SocketPath
 
 export const UNIX_PREFIX = 'unix:'
 
-/** Milliseconds, within bounds that are given in the configuration's own form. */
+/** Milliseconds, within bounds in the configuration's own form. */
 export function duration(bounds: { readonly min: string; readonly max: string }): Schema<number> {
   const remedy = 'Write a number with a unit: 500ms, 5s, 30m, 24h or 90d'
   const min = parseDuration(bounds.min) ?? 0
@@ -57,7 +57,7 @@ export function numberBetween(min: number, max: number, meaning: string): Schema
   })
 }
 
-/** `unit`: what is counted, where the key does not say it. */
+/** `unit`: the counted thing, where the key does not name it. */
 export function wholeNumber(min: number, max: number, unit = 'whole number'): Schema<number> {
   return scalar(`${unit}, ${min} to ${max}`, input => {
     const fits = typeof input === 'number' && Number.isSafeInteger(input) && input >= min && input <= max
@@ -97,12 +97,12 @@ export const nonEmpty: Schema<string> = text(
   'Quote it',
 )
 
-/** Whether a value that may be a path is PEM itself. */
+/** Whether a value that may be a path is PEM text. */
 export function isPem(input: string): boolean {
   return input.trimStart().startsWith('-----BEGIN ')
 }
 
-/** An empty path stays as it is, to be refused. */
+/** An empty path stays empty, to be refused. */
 export const absolutePath: MakeAbsolute = (written, folder) =>
   written === '' || isPem(written) ? written : resolve(folder, written)
 
@@ -146,7 +146,7 @@ function checkSpiffeId(input: string): SpiffeId | Fault {
 
 export const spiffeId: Schema<SpiffeId> = text('SPIFFE ID', checkSpiffeId, 'Write a SPIFFE ID')
 
-/** In any case of letters, as DNS has it. */
+/** Letters of any case, as in DNS. */
 export const dnsName: Schema<string> = text(
   'DNS name',
   input => {
@@ -189,10 +189,10 @@ function checkSpiffePattern(input: string): string | Fault {
   )
 }
 
-/** Names of secrets that others write and callers are allowed: `file-cert:/etc/certs/*`, `kubernetes://edge/*`, `token://api.example`. */
+/** Names that callers may use for secrets which others write: `file-cert:/etc/certs/*`, `kubernetes://edge/*`, `token://api.example`. */
 export const filePattern: Schema<string> = text('name or pattern of files', checkFilePattern, 'Quote it')
 
-/** A name that a socket or caller is allowed. Of SPIFFE IDs `*` is a part of a path segment, `**` the rest of the path. */
+/** A name that a socket or caller is allowed. In a SPIFFE ID `*` is part of a path segment, `**` the rest of the path. */
 export const allowEntry: Schema<string> = text(
   'SPIFFE ID, name of files or of a Secret, or a pattern of them',
   input => (isFileName(input) ? checkFilePattern(input) : checkSpiffePattern(input)),
@@ -203,7 +203,7 @@ const NAME = '[a-z0-9](?:[-.a-z0-9]{0,251}[a-z0-9])?'
 const LABEL = '[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?'
 const CALLER_SELECTOR = new RegExp(`^(?:(?:ns|sa):${NAME}|label:(?:${NAME}/)?${LABEL}=(?:${LABEL})?)$`)
 
-/** A property of a pod: `ns:NAMESPACE`, `sa:SERVICE-ACCOUNT` or `label:KEY=VALUE`, each as Kubernetes takes them. */
+/** A property of a pod: `ns:NAMESPACE`, `sa:SERVICE-ACCOUNT` or `label:KEY=VALUE`, in Kubernetes' syntax. */
 export const callerSelector: Schema<string> = text(
   '`ns:NAMESPACE`, `sa:SERVICE-ACCOUNT`, `label:KEY=VALUE`',
   input =>

@@ -1,4 +1,4 @@
-/** The part of the configuration that changes while the agent runs: its identities and its sockets, as they are now. */
+/** The live part of the configuration: the current identities and sockets. */
 import { isDeepStrictEqual } from 'node:util'
 import type { Events } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
@@ -14,29 +14,29 @@ export interface LiveChanges {
   readonly identitiesAdded: number
   readonly identitiesRemoved: number
   readonly socketsOpened: number
-  /** New ones on whose path another process listens. The server tries them again. */
+  /** New sockets on whose paths other processes listen. The server retries them. */
   readonly socketsWaiting: number
   readonly socketsClosed: number
   /** Sockets that continue with other rules. */
   readonly socketsChanged: number
-  /** Other changes of shared sockets, which continue as they are, by the path of the key. */
+  /** Other changes of shared sockets, which take no effect yet, by the path of the key. */
   readonly needsRestart: readonly string[]
 }
 
 type Sockets = Pick<SdsServer, 'listen' | 'listenAll' | 'prepareAccess' | 'review' | 'stopListening'>
 
 export interface LiveConfigOptions {
-  /** Holds the identities of the configuration, from the start, and those of other sources. */
+  /** Holds the configured identities from the start, and other sources' identities. */
   readonly union: Pick<IdentityUnion, 'replace' | 'isHeldBeside'>
   /** The configuration that is in force, for the parts that follow it in the same turn. */
   readonly reloads: Pick<Events<Config>, 'emit'>
   /** Listens on the sockets of the configuration. */
   readonly sds: Sockets
-  /** Puts the roots in force that the operator lists. Never rejects. */
+  /** Puts the operator's listed roots in force. Never rejects. */
   readonly useRoots: (config: Config) => Promise<void>
-  /** Called with the sockets that were opened, and those that continue with other rules, as they are now. */
+  /** Called with the opened sockets, and the ones that continue with other rules. */
   readonly onServe: (sockets: readonly SocketConfig[]) => void
-  /** Called when a socket could not be closed, or not be opened in the place of another. */
+  /** Called when a socket could not be closed, or could not be opened in place of another. */
   readonly onError: (error: unknown, path: string) => void
 }
 
@@ -45,9 +45,9 @@ export class LiveConfig {
   #identities: HeldIdentities
   /** Removed identities with their own socket. */
   readonly #leaving = new Set<string>()
-  /** The sockets that listen, by path. The own socket of a removed identity is among them until it is forgotten. */
+  /** The listening sockets, by path. The own socket of a removed identity stays until that is forgotten. */
   readonly #sockets: Map<string, SocketConfig>
-  /** As at the start: limits of a socket do not change while it is open. */
+  /** Fixed at the start: limits of a socket do not change while it is open. */
   readonly #share: number
 
   constructor(config: Config, options: LiveConfigOptions) {
@@ -89,7 +89,7 @@ export class LiveConfig {
     if (counts.identitiesAdded > 0) sds.review()
 
     await useRoots(config)
-    // Also the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
+    // Includes the own socket of an identity that comes back, if that was forgotten while the new ones were opened.
     const late = [...wanted.values()].filter(({ path }) => !this.#sockets.has(path))
     for (const socket of late) socketsWaiting += await this.#open(socket, signal)
     const followed = late.filter(({ path }) => this.#sockets.has(path))
@@ -106,7 +106,7 @@ export class LiveConfig {
       if (socket.identity === name && this.#isLeaving(socket, this.#identities)) this.#stop(socket.path)
   }
 
-  /** The part of `wanted` that differs from what listens at its path; `changed` as they are to continue. */
+  /** The part of `wanted` that differs from the sockets at its paths; `changed` in the form in which they continue. */
   #compare(wanted: ReadonlyMap<string, SocketConfig>, { sockets }: Config) {
     const replaced: { readonly path: string; readonly opensToOthers: boolean }[] = []
     const changed: SocketConfig[] = []
@@ -114,7 +114,7 @@ export class LiveConfig {
     for (const [path, socket] of wanted) {
       const present = this.#sockets.get(path)
       if (present === undefined || isDeepStrictEqual(socket, present)) continue
-      // Who may open it no longer must not get the next key on a stream that is open.
+      // A caller that may no longer open it must not get the next key on an open stream.
       const opensToOthers = !isDeepStrictEqual(placeOf(socket), placeOf(present))
       if (socket.identity !== present.identity) {
         replaced.push({ path, opensToOthers })
@@ -145,7 +145,7 @@ export class LiveConfig {
     return { identitiesAdded: added.length, identitiesRemoved: removed.length }
   }
 
-  /** The own socket of an identity that nobody names any more stays until that is forgotten. */
+  /** The own socket of an identity that no source names stays until that is forgotten. */
   #isLeaving({ identity }: SocketConfig, identities: HeldIdentities): boolean {
     return identity !== undefined && this.#isGone(identity, identities)
   }
@@ -154,13 +154,13 @@ export class LiveConfig {
     return !identities.has(id) && !this.#options.union.isHeldBeside('configuration', id)
   }
 
-  /** Not waited for: its streams may continue for `drainMs`, which is the drain time if it is left out. */
+  /** Nothing waits for it: its streams may continue for `drainMs`, by default the drain time. */
   #stop(path: string, drainMs?: number): void {
     this.#sockets.delete(path)
     this.#options.sds.stopListening(path, drainMs).catch((error: unknown) => this.#options.onError(error, path))
   }
 
-  /** Resolves with how many wait for their path: 0 or 1. */
+  /** Resolves with the number of sockets that wait for their path: 0 or 1. */
   async #open(socket: SocketConfig, signal: AbortSignal): Promise<number> {
     try {
       const waiting = await this.#options.sds.listen(socket, signal)
@@ -188,7 +188,7 @@ function fixedOf(socket: SocketConfig): SocketConfig {
   return fixed
 }
 
-/** Whom the file lets in. */
+/** The users whom the file lets in. */
 function placeOf({ mode, owner, group }: SocketConfig) {
   return { mode, owner, group }
 }

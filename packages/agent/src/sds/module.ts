@@ -38,7 +38,7 @@ export const sds = {
   async open(made: Needs) {
     const { config, reloads, life, scopes, metrics, secrets, union, rootSources, pods, predecessor } = made
     const stop = AbortSignal.any([made.stop, predecessor?.refused].filter(each => each !== undefined))
-    // Until then the previous agent serves.
+    // The previous agent serves until then.
     if (predecessor) await untilAborted(secrets.restored(), stop)
     const sockets = sdsSockets(config, shareOnDemand(config))
     const sds = life.parts.use(await openServer(made, sockets, stop))

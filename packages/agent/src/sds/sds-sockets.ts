@@ -1,14 +1,14 @@
-/** From the configuration to the options and the sockets of the SDS server: the shared ones, and one for each identity that has its own. */
+/** Turns the configuration into the options and sockets of the SDS server: the shared sockets, and identities' own ones. */
 import type { CallerRule, GivenLimits, SdsServerOptions, SocketConfig } from '@livery/sds-server'
 import type { Config } from '../config/load.ts'
 import type { Logger } from '../observe/logger.ts'
 
-/** How many identities one caller may hold on demand: half of the room that the listed ones leave, so never the last of it. */
+/** Limit of identities that one caller may hold on demand: half of the room beside the listed ones, so never the last of it. */
 export function shareOnDemand({ identities, maxIdentities }: Config): number {
   return Math.max(1, Math.ceil((maxIdentities - identities.length) / 2))
 }
 
-/** `share`: as `shareOnDemand` has it, for sockets whose `perCaller.identities` is not given. */
+/** `share`: the result of `shareOnDemand`, for sockets whose `perCaller.identities` is not given. */
 export function sdsSockets({ sockets, identities }: Config, share: number): SocketConfig[] {
   const shared = sockets.map(socket => ({ ...socket, limits: withShare(socket.limits, share) }))
   const own = identities.flatMap(({ id, socket }) => {
@@ -23,7 +23,7 @@ function withShare({ perCaller, ...limits }: Config['sockets'][number]['limits']
   return { ...limits, perCaller: { ...perCaller, identities: perCaller.identities ?? share } }
 }
 
-/** How the server treats its connections and calls, on all sockets. */
+/** The server's settings for connections and calls, on all sockets. */
 export function serverOptions({ sds, names, files, drain, kubernetesSecrets }: Config): Partial<SdsServerOptions> {
   return {
     names,
@@ -35,7 +35,7 @@ export function serverOptions({ sds, names, files, drain, kubernetesSecrets }: C
   }
 }
 
-/** For the log: what is served on a socket, and to whom. */
+/** The log's description of what a socket serves, and to whom. */
 export function describeSocket({ path, identity, identify, allow = [], callers }: SocketConfig): string {
   const allowed = allow.length > 0 ? allow : [...new Set(callers?.flatMap(caller => caller.allow ?? []))]
   const named = allowed.length === 0 ? [] : [`by name ${allowed.join(', ')}`]
@@ -51,7 +51,7 @@ function describeCaller({ uid, gid, selectors = [] }: CallerRule): string {
   return [...ids, ...selectors].join(' with ')
 }
 
-/** A caller that can open a socket gets what it allows: a file mode that lets in everybody deserves a warning. */
+/** A caller that can open a socket gets what it allows: a mode that admits everybody deserves a warning. */
 export function warnOfOpenSockets(sockets: readonly SocketConfig[], logger: Logger): void {
   for (const { path, mode = 0, callers, identify } of sockets) {
     if (callers || identify || (mode & 0o006) === 0) continue

@@ -9,7 +9,7 @@ test('garbage is collected at once, and the flags of V8 are as before: compiled 
   let garbage: object | undefined = { large: Array.from({ length: 1_000 }, (_, index) => ({ index })) }
   const reference = new WeakRef(garbage)
   garbage = undefined
-  // In the turn in which it was made a WeakRef keeps its object.
+  // A WeakRef keeps its object during the turn in which it was made.
   await new Promise(setImmediate)
   collectGarbage()
   assert.equal(reference.deref(), undefined)

@@ -11,8 +11,8 @@ export function collectGarbage(): void {
 }
 
 /**
- * What the option `--expose-gc` gives, without what it costs: V8 takes compiled code only under the flags that it was compiled under, so
- * that with the option each start compiles Node's own modules. The flag is back at once, for code that is compiled later.
+ * Gives what the option `--expose-gc` gives, without its cost: V8 accepts compiled code only under the flags of its compilation, so
+ * with the option each start compiles Node's own modules. The flag is reset at once, for code that is compiled later.
  */
 function exposedGc(): NodeJS.GCFunction {
   setFlagsFromString('--expose-gc')

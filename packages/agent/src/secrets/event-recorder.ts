@@ -1,4 +1,4 @@
-/** Records what happens to secrets and streams in the ledger, the log and the metrics. */
+/** Records events of secrets and streams in the ledger, the log and the metrics. */
 import type { SecretReport } from '@livery/core'
 import type { SdsEvent } from '@livery/sds-server'
 import type { Basis } from '../life/basis.ts'
@@ -22,12 +22,12 @@ export class EventRecorder {
     const { ledger, log, metrics, life } = this.#records
     const entry = { time, event }
     ledger.record(name, entry)
-    // Closing forgets every identity, which is not news then.
+    // Closing forgets every identity, which is no news.
     if (life.phase !== 'draining' || event.kind !== 'withdrawn') log.write(event, name)
     metrics.record(name, entry)
   }
 
-  /** Records an event of the SDS server; one about a named secret has its line in the ledger and the log as that. */
+  /** Records an event of the SDS server; one about a named secret is recorded as an event of that name. */
   sds(event: SdsEvent): void {
     const { clock, ledger, log, metrics } = this.#records
     metrics.sds.observe(event)

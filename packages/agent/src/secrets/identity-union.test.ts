@@ -37,7 +37,7 @@ test('an identity is held until neither source names it, whichever lets go first
   }
 })
 
-test("the configuration's token file goes before that of another source, which is used where the configuration has none", () => {
+test("the configuration's token file goes before another source's, which is used where the configuration has none", () => {
   const { held, union } = createUnion()
   union.replace('kubernetes', named([WEB, '/pod']))
   assert.equal(held.get(WEB), '/pod')
@@ -58,7 +58,7 @@ test('an identity that stays the same is not touched', () => {
   assert.equal(held.get(WEB), 'untouched')
 })
 
-test("the configuration's wish goes before that of another source, and a changed wish is passed on", () => {
+test("the configuration's wish goes before another source's, and a changed wish is passed on", () => {
   const added: unknown[] = []
   const union = new IdentityUnion({ add: (_, { wish } = {}) => void added.push(wish?.dnsNames), remove: () => {} })
   const wishing = (name: string): HeldIdentities => new Map([[WEB, { wish: { dnsNames: [name] } }]])

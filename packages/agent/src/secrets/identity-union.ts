@@ -1,13 +1,13 @@
-/** Holds each identity that at least one source names: those of the configuration's list, and those of pods. */
+/** Holds each identity that at least one source names: the configuration's list, or pods. */
 import { isDeepStrictEqual } from 'node:util'
 import type { CertificateWish, SecretManager } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 
 export interface HeldIdentity {
-  /** The file with the token for its requests. Default: that of the CA. */
+  /** The token file for its requests. Default: the CA's token file. */
   readonly tokenFile?: string | undefined
-  /** What its certificate is to carry. */
+  /** The requested content of its certificate. */
   readonly wish?: CertificateWish | undefined
 }
 
@@ -18,11 +18,11 @@ export function configuredIdentities({ identities }: Pick<Config, 'identities'>)
   return new Map(identities.map(({ id, tokenFile, wish }) => [id, { tokenFile, wish }]))
 }
 
-/** The sources by rank: where two name a token file or a wish for one identity, the first one's is used. */
+/** The sources by rank: if two name a token file or a wish for one identity, the first one's is used. */
 const SOURCES = ['configuration', 'kubernetes'] as const
 type SourceName = (typeof SOURCES)[number]
 
-/** The identities that are held now and were not before, and the reverse. */
+/** The identities that are newly held, and the ones that no longer are. */
 interface UnionChanges {
   readonly added: readonly SpiffeId[]
   readonly removed: readonly SpiffeId[]
@@ -37,8 +37,8 @@ export class IdentityUnion {
   }
 
   /**
-   * Makes `identities` all that `source` names: the manager starts to hold, or holds with another token file or wish, what the
-   * sources name together, and lets go of an identity once no source names it.
+   * Replaces all identities of `source`: the manager starts to hold, or holds with another token file or wish, what the sources
+   * name together, and releases an identity once no source names it.
    */
   replace(source: SourceName, identities: HeldIdentities): UnionChanges {
     const before = this.#named.get(source) ?? new Map<SpiffeId, HeldIdentity>()
@@ -59,12 +59,12 @@ export class IdentityUnion {
     return { added, removed }
   }
 
-  /** Whether another source than `source` names it. */
+  /** Whether a source other than `source` names it. */
   isHeldBeside(source: SourceName, id: SpiffeId): boolean {
     return SOURCES.some(other => other !== source && this.#named.get(other)?.has(id))
   }
 
-  /** How an identity is held: with the first token file and the first wish that there are. */
+  /** The merged identity: the first token file and the first wish among the sources. */
   #find(id: SpiffeId): HeldIdentity | undefined {
     const named = SOURCES.flatMap(source => this.#named.get(source)?.get(id) ?? [])
     if (named.length === 0) return undefined

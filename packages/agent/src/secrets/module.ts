@@ -1,4 +1,4 @@
-/** The module `secrets`: the SecretManager, the record of what happens in it, and the identities that it holds. */
+/** The module `secrets`: the SecretManager, the record of its events, and the identities that it holds. */
 import { type FileStore, type RootSource, SecretManager } from '@livery/core'
 import type { FileSecrets } from '@livery/core/file-secrets'
 import type { CAClient } from '@livery/core/plugin'
@@ -26,7 +26,7 @@ export const secrets = {
   open(made: Needs) {
     const { config, life, clock, log, metrics, events } = made
     let secrets: SecretManager | undefined
-    // The ledger and its subscription come first: the manager reports while it is made what the store had.
+    // The ledger and its subscription come first: the manager reports the store's content while it is made.
     const ledger = new Ledger(name => secrets?.holds(name) ?? true)
     const recorder = new EventRecorder({ clock, ledger, log, metrics, life })
     events.subscribe(report => recorder.secret(report))

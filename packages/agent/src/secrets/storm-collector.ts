@@ -1,7 +1,7 @@
-/** Gives memory back after many certificates came at once: V8 itself waits until it needs the room, which may be hours. */
+/** Gives memory back after a storm of certificates: V8 itself waits until it needs the room, which may take hours. */
 import type { Clock } from '@livery/core/plugin'
 
-/** Some 15 MB of garbage. */
+/** Certificates with about 15 MB of garbage. */
 const STORM = 1_000
 const CALM_MS = 3_000
 
@@ -13,7 +13,7 @@ export class StormCollector implements Disposable {
   #lastIssue = Number.NEGATIVE_INFINITY
   #timer: Disposable | undefined
 
-  /** `collect` collects all garbage at once. It stops the event loop for about 30 µs an identity held. */
+  /** `collect` collects all garbage at once. It stops the event loop for about 30 µs per held identity. */
   constructor(clock: Clock, collect: () => void) {
     this.#clock = clock
     this.#collect = collect

@@ -4,7 +4,7 @@ import type { Basis } from '../life/basis.ts'
 import type { MetricRow } from '../observe/metric-rows.ts'
 
 interface Needs extends Basis {
-  /** Makes this agent the one that its successor asks for the store. */
+  /** Makes this agent the owner of the store, from whom a successor requests it. */
   readonly ownStore?: ((directory: string) => Promise<void>) | undefined
 }
 
@@ -32,7 +32,7 @@ async function openStore({ config, life, clock, scopes, vault, ownStore }: Needs
     ...(bootstrap !== undefined && { bootstrap }),
     ...(ownStore && { own: () => ownStore(directory) }),
   }
-  // Before the SecretManager, which fills it until it is closed.
+  // Opened before the SecretManager, which fills it until it is closed.
   const opened = life.parts.use(await FileStore.open(options))
   for (const warning of opened.warnings) logger.warn(warning)
   life.own(opened)

@@ -1,11 +1,11 @@
-/** What a handover does to the agent that hands over: it releases, drains and leaves, or takes all back. */
+/** A handover from the side of the old agent: it releases, drains and leaves, or takes all back. */
 import { sleep } from '@livery/core/plugin'
 import type { Basis } from '../life/basis.ts'
 import type { Logger } from '../observe/logger.ts'
 
 /**
  * A caller that connected before a successor replaced the socket may not be accepted yet: closing it would turn that caller
- * away. In steps, because on a busy machine the whole wait can pass before this process accepts anything.
+ * away. The wait has steps, because on a busy machine all of it can pass before this process accepts anything.
  */
 const LAST_CALLS = { steps: 5, stepMs: 50 } as const
 
@@ -15,7 +15,7 @@ export interface HandoverParts extends Pick<Basis, 'life' | 'clock' | 'staysWhen
 
 export class AgentHandover {
   readonly #parts: HandoverParts
-  /** The departure that goes on, or was completed. */
+  /** The departure in progress, or the completed one. */
   #leaving: object | undefined
   #hasLeft = false
 
@@ -23,24 +23,24 @@ export class AgentHandover {
     this.#parts = parts
   }
 
-  /** Before and after that there is nothing to hand over. */
+  /** Nothing can be handed over before the agent serves, and after. */
   isServing(): boolean {
     return this.#parts.life.phase === 'serving'
   }
 
-  /** Writes what is left to the store and the output directories, and nothing more until `reclaim`. */
+  /** Writes pending changes to the store and the output directories, and nothing more until `reclaim`. */
   async release(): Promise<void> {
     const { life } = this.#parts
     life.sds?.endTakeover()
     await life.release()
   }
 
-  /** The successor is gone: the store and the output directories are this agent's again. */
+  /** The successor is gone: takes back the store and the output directories. */
   reclaim(): void {
     this.#parts.life.reclaim()
   }
 
-  /** The successor does not serve: this agent listens on its sockets, also where the successor has replaced them. */
+  /** The successor does not serve: this agent listens on its sockets again, including those that the successor replaced. */
   async reclaimSockets(): Promise<void> {
     const { life } = this.#parts
     await life.sds?.reclaim()
@@ -58,18 +58,18 @@ export class AgentHandover {
     })
   }
 
-  /** Keeps this agent from ending when it has drained; `false` once it has: nothing can be taken back any more. */
+  /** Keeps a draining agent from ending; `false` once it has drained: nothing can be taken back any more. */
   stay(): boolean {
     if (!this.#hasLeft) this.#leaving = undefined
     return !this.#hasLeft
   }
 
-  /** Ends this agent: the successor ended after it had left. */
+  /** Ends this agent: the successor left and ended. */
   end(): void {
     this.#parts.life.succession.resolve('successor-gone')
   }
 
-  /** Ends what the successor does from now on, unless told to {@link stay}; the rest stays until the end, and answers probes. */
+  /** Ends the parts that the successor has taken over, unless {@link stay} is called; the rest stays until the end, and answers probes. */
   async #leave(): Promise<void> {
     const { life, clock } = this.#parts
     life.drain()

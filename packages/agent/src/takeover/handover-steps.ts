@@ -2,19 +2,19 @@
 import { join } from 'node:path'
 
 /**
- * The requests of the successor, in this order. `store`: that the owner writes what is left, and nothing more. `serving`:
- * that it drains, because the successor has the sockets. The owner keeps the addresses of its endpoints until it ends.
+ * The requests of the successor, in this order. `store`: the owner writes pending changes, and nothing more. `serving`: the
+ * owner drains, because the successor has the sockets. The owner keeps the addresses of its endpoints until it ends.
  */
 const STEPS = ['store', 'serving'] as const
 export type Step = (typeof STEPS)[number]
 
-/** The answer to a step: that it is done, or why it is not. */
+/** The answer to a step: it is done, or the reason why it is not. */
 export type StepAnswer = { readonly done: Step } | { readonly failed: string }
 
 /** The longest line that either side reads, bytes. */
 export const MAX_LINE_BYTES = 4_096
 
-/** Where the owner of a store listens: mode 0600, in a directory of mode 0700. */
+/** The socket of a store's owner: mode 0600, in a directory of mode 0700. */
 export function ownerSocket(storeDirectory: string): string {
   return join(storeDirectory, 'owner.sock')
 }

@@ -1,4 +1,4 @@
-/** The module `takeover`: this agent takes over from another one on the same store, and hands over to its successor. Without it nothing keeps two agents off one store. */
+/** The module `takeover`: takes over from another agent on the same store, and hands over to a successor. Only it keeps two agents off one store. */
 import type { Basis } from '../life/basis.ts'
 import { AgentHandover } from './agent-handover.ts'
 import { Predecessor } from './predecessor.ts'

@@ -1,4 +1,4 @@
-/** The agent from which this one takes over: asked step by step for what it owns, over the socket in the store's directory. */
+/** The previous agent, from which this one takes over step by step, over the socket in the store's directory. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { createInterface, type Interface } from 'node:readline'
@@ -8,11 +8,11 @@ import { ownerSocket, parseAnswer, type Step } from './handover-steps.ts'
 /** How long one step may take, milliseconds: the owner waits for its disk for 3 s at most. */
 const STEP_MS = 15_000
 
-/** Its connection stays open: by it the previous agent sees that this one lives. */
+/** Its open connection shows the previous agent that this one lives. */
 export class Predecessor implements Disposable {
   readonly #socket: Socket
   readonly #lines: Interface
-  /** Aborted when the previous agent refuses to hand over, or to continue with it, with the reason. */
+  /** Aborted with the reason when the previous agent refuses to hand over, or to continue the handover. */
   readonly #refused = new AbortController()
   readonly #ended = Promise.withResolvers<void>()
   #hasEnded = false
@@ -20,7 +20,7 @@ export class Predecessor implements Disposable {
 
   private constructor(socket: Socket) {
     this.#socket = socket
-    // It passes on the errors of the socket.
+    // `readline` passes on the errors of the socket.
     this.#lines = createInterface({ input: socket }).on('error', () => {})
     this.#lines.on('line', line => this.#onLine(line))
     socket
@@ -32,12 +32,12 @@ export class Predecessor implements Disposable {
       .unref()
   }
 
-  /** Aborted, with an `Error`, when this agent must not serve in the place of the previous one. */
+  /** Aborted, with an `Error`, when this agent must not serve in place of the previous one. */
   get refused(): AbortSignal {
     return this.#refused.signal
   }
 
-  /** Resolves when the previous agent has ended, or refuses to hand over: it is not waited for any longer. */
+  /** Resolves when the previous agent has ended, or refuses to hand over: nothing more is expected of it. */
   get ended(): Promise<void> {
     return this.#ended.promise
   }
@@ -57,15 +57,15 @@ export class Predecessor implements Disposable {
       return new Predecessor(socket)
     } catch (error) {
       socket.destroy()
-      // Nothing there, or left by an agent that was killed.
+      // Nothing is there, or a killed agent left it.
       if (['ENOENT', 'ECONNREFUSED'].includes(systemErrorCode(error) ?? '')) return undefined
       throw new Error(`Cannot take over: ${path} cannot be reached (${systemErrorCode(error)})`, { cause: error })
     }
   }
 
   /**
-   * Resolves when the previous agent has done `step`, or has ended: then all is this one's. Rejects with an `Error` that
-   * says why it has not.
+   * Resolves when the previous agent has done `step`, or has ended: then this agent owns everything. Rejects with an `Error` that
+   * states the reason.
    */
   async ask(step: Step): Promise<void> {
     this.#refused.signal.throwIfAborted()

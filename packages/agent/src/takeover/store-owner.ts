@@ -1,4 +1,4 @@
-/** The agent that owns a store: it says so on a socket in the store's directory, and hands over to a successor that asks there. */
+/** The owner of a store: it listens on a socket in the store's directory, and hands over to a successor that asks there. */
 import type { Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import { after, type Clock } from '@livery/core/plugin'
@@ -11,15 +11,15 @@ interface StoreOwnerOptions {
   readonly handover: Pick<AgentHandover, keyof AgentHandover>
   /** The directory of the store. */
   readonly directory: string
-  /** Whether the previous owner, if one is left, has released the store to this agent. */
+  /** Whether the previous owner, if any, has released the store to this agent. */
   readonly isSuccessor: boolean
   readonly clock: Clock
   readonly logger: Logger
 }
 
-/** How long a successor may take from the store to serving, milliseconds. */
+/** Longest time of a handover, from the store to serving, milliseconds. */
 const HANDOVER_MS = 60_000
-/** How soon what could not be taken back is tried again: a successor that hangs has it still. */
+/** Pause before another try to take things back: a successor that hangs still has them. */
 const RECLAIM_MS = 1_000
 
 export class StoreOwner implements AsyncDisposable {
@@ -27,7 +27,7 @@ export class StoreOwner implements AsyncDisposable {
   #file: SocketFile | undefined
   #successor: Succession | undefined
   #reclaiming: Disposable | undefined
-  /** Whether all that a successor was given is still to be taken back. */
+  /** Whether a successor still has what it was given. */
   #isReleased = false
   #isEnding = false
 
@@ -37,8 +37,8 @@ export class StoreOwner implements AsyncDisposable {
   }
 
   /**
-   * Rejects with an `Error` that names the remedy if another agent owns the store. Where nobody can listen, as on a
-   * read-only disk, it serves nobody, which is logged.
+   * Rejects with an `Error` that names the remedy if another agent owns the store. If nobody can listen there, as on a
+   * read-only disk, there is no handover, which is logged.
    */
   static async listen(options: StoreOwnerOptions): Promise<StoreOwner> {
     let owner: StoreOwner | undefined
@@ -50,7 +50,7 @@ export class StoreOwner implements AsyncDisposable {
     return owner
   }
 
-  /** The store is released first: the next agent must not find it half written. */
+  /** Releases the store first: the next agent must not find it half written. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true
     this.#reclaiming?.[Symbol.dispose]()
@@ -61,7 +61,7 @@ export class StoreOwner implements AsyncDisposable {
   }
 
   #serve(socket: Socket): void {
-    // One that leaves at once would otherwise be an uncaught exception.
+    // A client that leaves at once would otherwise cause an uncaught exception.
     socket.on('error', () => {})
     const succession: Succession = new Succession(socket, {
       ...this.#options,
@@ -74,7 +74,7 @@ export class StoreOwner implements AsyncDisposable {
     })
   }
 
-  /** Not when it connects: others do so only to see whether somebody listens. */
+  /** A succession begins with the first step, not with the connection: others connect only to see whether somebody listens. */
   #begin(succession: Succession): string | undefined {
     if (this.#successor === succession) return undefined
     if (this.#successor) return 'another agent is taking over already'
@@ -84,7 +84,7 @@ export class StoreOwner implements AsyncDisposable {
     return undefined
   }
 
-  /** This agent listens until the successor has replaced its socket: a third one must not find the store without an owner. */
+  /** Listens until the successor has replaced its socket: a third agent must not find the store without an owner. */
   async #release(): Promise<void> {
     this.#isReleased = true
     await this.#options.handover.release()
@@ -103,7 +103,7 @@ export class StoreOwner implements AsyncDisposable {
     await this.#reclaim(hasServed)
   }
 
-  /** A successor that hangs keeps the store: it is taken back when that one has ended. */
+  /** Takes back the store once the successor has ended: one that hangs keeps it. */
   async #reclaim(hasServed: boolean): Promise<void> {
     const { handover, logger, clock } = this.#options
     if (this.#isEnding) return
@@ -115,7 +115,7 @@ export class StoreOwner implements AsyncDisposable {
       this.#isReleased = false
       logger.info('all that the other agent was given is taken back')
     } catch (err) {
-      // One that has served may have been followed by another agent, which then has the sockets.
+      // Another agent may have followed a successor that served, and then has the sockets.
       if (hasServed && err instanceof StoreOwnedError) {
         handover.leave()
         return
@@ -142,7 +142,7 @@ async function listenAt(
       clock,
       onArrival: asSocket(onConnection),
       onEvent: event => {
-        // Only this user can have done it: its successor.
+        // Only a process of this user can have done it: the successor.
         if (event.kind === 'socket-superseded') return
         const fields = { event: event.kind, path, ...('error' in event && { err: event.error }) }
         logger.warn(fields, `${path}, where a successor takes over, was disturbed`)
@@ -162,7 +162,7 @@ async function listenAt(
 
 interface SuccessionOptions extends Pick<StoreOwnerOptions, 'handover' | 'clock' | 'logger'> {
   release(): Promise<void>
-  /** Why the handover cannot begin, or continue. */
+  /** The reason why the handover cannot begin, or continue. */
   begin(): string | undefined
   /** The successor ended after its first step. */
   successorEnded(hasServed: boolean): Promise<void>
@@ -187,25 +187,25 @@ class Succession {
       bytes += chunk.length
       if (bytes > MAX_LINE_BYTES) socket.destroy()
     })
-    // It passes on the errors of the socket.
+    // `readline` passes on the errors of the socket.
     createInterface({ input: socket })
       .on('line', line => this.#onLine(line))
       .on('error', () => {})
     socket.once('close', () => this.#then(() => this.#onClose()))
   }
 
-  /** This agent ends: nothing is taken back any more. */
+  /** This agent ends: nothing can be taken back any more. */
   keep(): void {
     this.#isEnding = true
     this.#late[Symbol.dispose]()
   }
 
-  /** The successor sees that all is its own. */
+  /** Shows the successor that it owns everything. */
   end(): void {
     this.#socket.destroy()
   }
 
-  /** The successor sees that it must not serve. */
+  /** Shows the successor that it must not serve. */
   #refuse(reason: string): void {
     answer(this.#socket, { failed: reason })
     this.#socket.destroySoon()
@@ -233,7 +233,7 @@ class Succession {
       this.#refuse(reason)
       return
     }
-    // First, so that a step that fails half way is undone.
+    // Set first, so that a half-done step is undone.
     this.#reached = step
     if (step === 'store') {
       logger.info('another agent takes over: it gets the store, and the sockets when it is ready')

@@ -9,14 +9,14 @@ interface Connection extends AsyncDisposable {
   request(request: JsonRequest): Promise<JsonAnswer>
 }
 
-/** Of an endpoint that gives no hint: the specification recommends five minutes. */
+/** Used without a hint from the endpoint: the specification recommends five minutes. */
 const DEFAULT_POLL_MS = 300_000
-/** Whatever the hint is. */
+/** Lower bound of any hint. */
 const MIN_POLL_MS = 30_000
 const MAX_POLL_MS = 86_400_000
-/** After a failure; the first retries come soon. */
+/** Pauses after a failure; the first retries come soon. */
 const RETRY = { minMs: 5_000, maxMs: DEFAULT_POLL_MS }
-/** A poll comes earlier by up to this share, so that nodes that started together do not ask together. */
+/** Polls come earlier by up to this share, so that nodes that started together spread out. */
 const POLL_JITTER = 0.1
 
 export class BundleEndpoint implements RootSource {
@@ -26,7 +26,7 @@ export class BundleEndpoint implements RootSource {
   readonly random: () => number
   readonly #connect: (address: string) => Connection
 
-  /** `connect` makes the connection to the server of the URL; the endpoint closes it. `random` gives a number in [0, 1). */
+  /** `connect` connects to the server of the URL; the endpoint closes the connection. `random` gives a number in [0, 1). */
   constructor(
     trustDomain: string,
     url: string,
@@ -76,7 +76,7 @@ class Polls implements Disposable {
     this.#next = after(clock, waitMs * (1 - POLL_JITTER * random()), () => void this.#poll())
   }
 
-  /** Resolves with how long to wait until the next poll. */
+  /** Resolves with the pause before the next poll. */
   async #ask(): Promise<number> {
     const { trustDomain, name, random } = this.#endpoint
     const { pathname, search } = new URL(name)

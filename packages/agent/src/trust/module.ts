@@ -1,4 +1,4 @@
-/** The module `trust`: the roots and the revocation lists that the configuration lists. */
+/** The module `trust`: the configured roots and revocation lists. */
 import type { Basis } from '../life/basis.ts'
 import { RootSources } from './root-sources.ts'
 

@@ -1,4 +1,4 @@
-/** The sources of what the configuration lists under `trust`: anchors, the roots of other trust domains, revocation lists. */
+/** The sources under `trust`: anchors, the roots of other trust domains, revocation lists. */
 import { type RootSource, TrustFile, WatchedFiles } from '@livery/core'
 import { type Clock, splitCertificates } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
@@ -10,7 +10,7 @@ import { BundleEndpoint } from './bundle-endpoint.ts'
 /** How long one poll of an endpoint may take. */
 const TIMEOUT_MS = 30_000
 
-/** Gives the same source for the same setting, so that a reload touches only what has changed. */
+/** Returns the same source for the same setting, so that a reload touches only what has changed. */
 export class RootSources implements Disposable {
   readonly #clock: Clock
   readonly #logger: Logger
@@ -26,7 +26,7 @@ export class RootSources implements Disposable {
     )
   }
 
-  /** Resolves when every file was read; one that cannot be read is reported by its source. Never rejects. */
+  /** Resolves when every file was read; the source of an unreadable one reports it. Never rejects. */
   async of({ trustDomain, trust }: Pick<Config, 'trustDomain' | 'trust'>): Promise<readonly RootSource[]> {
     const before = this.#sources
     const sources = new Map<string, RootSource>()
@@ -42,7 +42,7 @@ export class RootSources implements Disposable {
     return [...sources.values()]
   }
 
-  /** As {@link of}, the revocation lists. */
+  /** As {@link of}, for the revocation lists. */
   async crls({ trustDomain, trust }: Pick<Config, 'trustDomain' | 'trust'>): Promise<readonly RootSource[]> {
     const files = [[trustDomain, trust.crl] as const, ...federatedCrls(trust)]
     const before = this.#crls

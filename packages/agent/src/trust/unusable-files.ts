@@ -1,4 +1,4 @@
-/** The files of `trust` that cannot be used now, for `livery check-config`: a running agent reads them when they can be. */
+/** Finds unusable files of `trust`, for `livery check-config`: a running agent reads them once it can. */
 import { TrustFile, WatchedFiles } from '@livery/core'
 import { SystemClock } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'

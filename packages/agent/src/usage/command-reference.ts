@@ -3,20 +3,20 @@ import type { Argument, Command, Help, Option } from 'commander'
 import { DocumentedCommand, type Example } from './documented-command.ts'
 
 export interface CommandReference {
-  /** `livery ca root`: how it is called. */
+  /** The full name, such as `livery ca root`. */
   readonly path: string
   readonly name: string
   /** One line. */
   readonly summary: string
   readonly description: string
   readonly arguments: readonly ArgumentReference[]
-  /** Its own. */
+  /** The command's own options. */
   readonly options: readonly OptionReference[]
-  /** Those of the commands above it that it takes, too. */
+  /** Options that it takes from the commands above it. */
   readonly inherited: readonly OptionReference[]
   readonly commands: readonly CommandReference[]
   readonly examples: readonly Example[]
-  /** Where it has its own. */
+  /** Present if they differ from the program's. */
   readonly exitCodes: string | undefined
 }
 
@@ -34,7 +34,7 @@ export interface OptionReference {
   readonly description: string
 }
 
-/** The command and those below it; `help` and hidden ones are left out. */
+/** The command and its subcommands; `help` and hidden ones are left out. */
 export function readCommand(command: Command, above = ''): CommandReference {
   const help = command.createHelp()
   const path = `${above} ${command.name()}`.trimStart()
@@ -56,7 +56,7 @@ export function readCommand(command: Command, above = ''): CommandReference {
   }
 }
 
-/** The command itself, then those below it, level by level. */
+/** The command itself, then its subcommands, level by level. */
 export function allCommands(command: CommandReference): readonly CommandReference[] {
   return [command, ...command.commands.flatMap(allCommands)]
 }

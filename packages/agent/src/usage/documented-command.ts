@@ -1,4 +1,4 @@
-/** A command with examples: they are at the end of its help, and in the man page. */
+/** A command with examples, which its help and the man page end with. */
 import { Command } from 'commander'
 
 /** A command line, and its purpose. */
@@ -12,7 +12,7 @@ export class DocumentedCommand extends Command {
     return new DocumentedCommand(name)
   }
 
-  /** Ends the help with `examples`, and with the exit codes where this command has its own. Wrong usage shows the first. */
+  /** Ends the help with `examples`, and with the exit codes if this command has different ones. Wrong usage shows the first example. */
   withExamples(examples: readonly Example[], exitCodes?: string): this {
     this.#examples = examples
     this.#exitCodes = exitCodes

@@ -2,17 +2,17 @@
 import { CAError, type CAErrorCode } from '@livery/core/plugin'
 
 export interface Failure {
-  /** After "Cannot": `get a certificate for … from …`. */
+  /** Follows "Cannot" in the message: `get a certificate for … from …`. */
   readonly action: string
-  /** Without secrets: scrub what a peer wrote. */
+  /** Contains no secret: callers scrub what a peer wrote. */
   readonly reason: string
   /** The remedy; no period at the end. */
   readonly remedy: string
-  /** Default: by the code. */
+  /** Default: decided by `code`. */
   readonly retryable?: boolean | undefined
   /** Milliseconds that the CA asked to wait. */
   readonly retryAfterMs?: number | undefined
-  /** Whether it says nothing of the CA. Default: `false`. */
+  /** Whether the failure is local and says nothing about the CA. Default: `false`. */
   readonly local?: boolean | undefined
   readonly cause?: unknown
 }

@@ -1,16 +1,16 @@
-/** Reads the certificates in a CA's answer: which of them are the chain, and which the roots. */
+/** Splits the certificates of a CA's answer into the chain and the roots. */
 import { X509Certificate } from 'node:crypto'
 import { type CAError, MAX_ROOTS, splitCertificates } from '@livery/core/plugin'
 import { caError } from './ca-error.ts'
 
-/** Well under what Envoy would take: it accepts chains of any length. */
+/** Our own limit: Envoy accepts chains of any length. */
 const MAX_CERTIFICATES = 10
 const MAX_ELEMENT_CHARACTERS = 65_536
 const MAX_KNOWN = 64
 
-/** Where certificates came from, for the error if they cannot be used. */
+/** The origin of certificates, for the error if they cannot be used. */
 export interface Answer {
-  /** After "Cannot": `get a certificate for spiffe://… from …`. */
+  /** Follows "Cannot" in the message: `get a certificate for spiffe://… from …`. */
   readonly action: string
   /** The remedy; no period at the end. */
   readonly remedy: string
@@ -25,16 +25,16 @@ export interface SplitChain {
   readonly roots: readonly string[]
 }
 
-/** What follows the leaf in an answer: as it came, and read. */
+/** The certificates after the leaf in an answer: as received, and parsed. */
 interface Issuers extends SplitChain {
   readonly elements: readonly string[]
 }
 
-/** Splits answers into chain and roots, and remembers the issuers in them: they are the same in nearly every answer. */
+/** Splits answers into chain and roots, and remembers the issuers: nearly every answer has the same ones. */
 export class ChainReader {
   readonly #rootsLast: boolean
   readonly #selfSigned = new Map<string, boolean>()
-  /** Of the last answer whose first element was a leaf alone. */
+  /** The issuers of the last answer whose first element held the leaf alone. */
   #lastIssuers: Issuers | undefined
 
   constructor(rootsLast = false) {
@@ -52,7 +52,7 @@ export class ChainReader {
     return this.#readUnderLastIssuers(elements) ?? this.#readWhole(elements, answer)
   }
 
-  /** Another leaf under the issuers of the last answer: they have passed every check here. */
+  /** Reads another leaf under the issuers of the last answer, which have passed every check here. */
   #readUnderLastIssuers(elements: readonly string[]): SplitChain | undefined {
     const last = this.#lastIssuers
     const [first = ''] = elements
@@ -130,7 +130,7 @@ export function badAnswer({ action, remedy, source = 'its answer' }: Answer, rea
   return caError('bad-response', { action, reason: `${source} ${reason}`, remedy, cause })
 }
 
-/** Parses nothing: the count alone says that so many would block the event loop. */
+/** Counts without parsing: parsing too many certificates would block the event loop. */
 function splitElements(elements: readonly string[], answer: Answer): readonly (readonly string[])[] {
   const split = elements.map((element, index) => {
     if (element.length > MAX_ELEMENT_CHARACTERS)

@@ -1,18 +1,18 @@
-/** What the text of a failed connection says about the server's certificate, and what to do. */
+/** The remedy for a connection that failed on the server's certificate, found by its text. */
 
-/** Of Node, for programs that take their roots from the machine: a CA's are those that its options name. */
+/** Node's hint is for programs that take their roots from the machine; a CA's roots are those that its options name. */
 const NODE_HINT = /; if the root CA is installed locally, try running Node\.js with --use-system-ca/
 
 export function withoutNodeHint(text: string): string {
   return text.replace(NODE_HINT, '')
 }
 
-/** No root that was given has signed the certificate: OpenSSL's texts, which Node passes on. */
+/** OpenSSL's texts, which Node passes on, for a certificate that no given root has signed. */
 const UNKNOWN_ISSUER = /issuer certificate|self-signed|unable to verify the first certificate/i
 const OTHER_FAILURE = /certificate|altname|CERT_/i
 
 /**
- * `undefined` where the failure is another one. `roots`: where the roots come from; `name`: where the server's name does, if anywhere.
+ * `undefined` for any other failure. `roots`: the source of the roots; `name`: the source of the server's name, if there is one.
  */
 export function certificateRemedy(text: string, roots: string, name?: string): string | undefined {
   if (UNKNOWN_ISSUER.test(text))

@@ -1,13 +1,13 @@
 /** Reads a JSON object from a text that a peer sent. */
 
-/** A list of a hundred issuers has a few hundred. */
+/** A list of a hundred issuers has a few hundred values. */
 export const MAX_VALUES = 10_000
 
 const COMMA = 0x2c
 const BRACKET = 0x5b
 const BRACE = 0x7b
 
-/** `undefined` if the text is not an object, or has more values: parsing a million brackets takes a hundred times as long as a long text. */
+/** `undefined` if the text is not an object or has more values: a million brackets take a hundred times as long to parse as a long text. */
 export function jsonObject(text: string, maxValues = MAX_VALUES): Readonly<Record<string, unknown>> | undefined {
   if (hasMoreValues(text, maxValues)) return undefined
   try {
@@ -18,7 +18,7 @@ export function jsonObject(text: string, maxValues = MAX_VALUES): Readonly<Recor
   }
 }
 
-/** By its brackets, braces and commas. */
+/** Counts brackets, braces and commas. */
 export function hasMoreValues(text: string, max: number): boolean {
   let marks = 0
   for (let index = 0; index < text.length && marks <= max; index++) {

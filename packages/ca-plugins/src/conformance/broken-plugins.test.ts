@@ -8,7 +8,7 @@ import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
 import { type ConformanceGroup, GROUPS } from './kit/conformance-case.ts'
 import { suite } from './suite.ts'
 
-/** Only what hangs is waited for so long. */
+/** Only a plugin that hangs takes this long. */
 const PATIENCE_MS = 30_000
 const SHORT_PATIENCE_MS = 5_000
 /** They take the longest: run where they are to fail, and everywhere with LIVERY_SLOW. */

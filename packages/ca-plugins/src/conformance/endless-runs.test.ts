@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 
 interface Run {
   readonly isOk: boolean
-  /** Of both outputs. */
+  /** The text of both outputs. */
   readonly text: string
   /** It was ended from outside. */
   readonly wasEndless: boolean

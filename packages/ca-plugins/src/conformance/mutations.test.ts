@@ -39,7 +39,7 @@ function isVerdict(error: unknown): boolean {
 }
 
 for (const { of, that, changes, caughtBy } of mutations)
-  test(`a plugin (${of}) that ${that} fails "${caughtBy}"`, { timeout: PATIENCE_MS * 3 }, async () => {
+  test(`a plugin (${of}) that ${that} fails "${caughtBy}"`, { timeout: PATIENCE_MS * (isSlow ? 20 : 3) }, async () => {
     await assert.rejects(caseOf(of, changes, caughtBy, SHORT_PATIENCE_MS), isVerdict)
   })
 

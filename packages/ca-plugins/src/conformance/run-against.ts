@@ -30,13 +30,13 @@ export interface RunAgainstOptions {
   readonly identities: readonly SpiffeId[]
   /** Default: the first of `capabilities.keyTypes`. */
   readonly keyType?: KeyType
-  /** The wish of most requests; default 3,600. */
+  /** The lifetime that most requests ask for; default 3,600. */
   readonly ttlSeconds?: number
-  /** How many requests are made at once; default 64. Less for a CA with a quota. */
+  /** How many requests are made at once; default 64. Use fewer for a CA with a quota. */
   readonly parallel?: number
   /** Roots (PEM, one certificate an element) to verify against, where neither certificates nor the CA bring them. */
   readonly roots?: readonly string[]
-  /** After so many milliseconds a call hangs, and its case fails; default 30,000. */
+  /** The time after which a call counts as hanging, and its case fails, milliseconds; default 30,000. */
   readonly patienceMs?: number
   /** Called after each case. */
   readonly report?: (result: ConformanceResult) => void
@@ -45,7 +45,7 @@ export interface RunAgainstOptions {
 }
 
 /**
- * Runs the groups contract, ttl, cancellation, parallel, roots and close with `client`, which is closed then.
+ * Runs the groups contract, ttl, cancellation, parallel, roots and close with `client`, and closes it.
  * About 100 certificates are issued. Never rejects because a case failed; throws a `TypeError` without an identity.
  */
 export async function runAgainst(client: CAClient, options: RunAgainstOptions): Promise<ConformanceReport> {
@@ -68,7 +68,7 @@ export async function runAgainst(client: CAClient, options: RunAgainstOptions): 
     results.push(result)
     options.report?.(result)
   }
-  // The last case does it, unless it was skipped; whether closing works is what it says.
+  // The last case closes the client unless it was skipped, and judges whether that works.
   await close(client, subject.patienceMs).catch(() => {})
   const count = (outcome: ConformanceResult['outcome']) => results.filter(each => each.outcome === outcome).length
   return { results, passed: count('passed'), failed: count('failed'), skipped: count('skipped') }

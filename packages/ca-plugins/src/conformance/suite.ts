@@ -23,11 +23,11 @@ export interface SuiteOptions {
    * writes the answer in the CA's protocol. Called once a test, twice where a restart is tried.
    */
   readonly create: (setup: ConformanceSetup) => CAClient | Promise<CAClient>
-  /** Of a plugin with a `check`: calls it with the configuration of `create`, the address of a server apart. */
+  /** Calls the plugin's `check`, if it has one, with the configuration of `create`, the address of a server apart. */
   readonly check?: () => void
   /** The plugin itself: its name, capabilities and table of options are checked as the agent does when it loads one. */
   readonly plugin?: { readonly capabilities: CACapabilities; readonly check?: unknown }
-  /** They say which cases apply. Default: those of `plugin`. */
+  /** The capabilities, which decide which cases apply. Default: the plugin's. */
   readonly capabilities?: CACapabilities
   /**
    * The faults and powers that the harness cannot pass on, each with the reason: `{ reset: 'the client is in this process' }`. The cases that
@@ -36,11 +36,11 @@ export interface SuiteOptions {
   readonly without?: Partial<Readonly<Record<CASwitch, string>>>
   /** Default `cluster.local`. */
   readonly trustDomain?: string
-  /** After so many milliseconds a call hangs, and its case fails; default 10,000. */
+  /** The time after which a call counts as hanging, and its case fails, milliseconds; default 10,000. */
   readonly patienceMs?: number
-  /** How long one call may take by the configuration of `create`, in milliseconds: a silent CA is left then. Default: whenever. */
+  /** How long one call may take by the configuration of `create`, in milliseconds: the plugin then gives up on a silent CA. Default: unknown. */
   readonly timeoutMs?: number
-  /** Whether 1,000 requests at once, 5,000 one after the other, and long keys are tried; default `false`. */
+  /** Whether 1,000 requests at once, thousands one after the other, and long keys are tried; default `false`. */
   readonly slow?: boolean
 }
 

@@ -4,7 +4,7 @@ import { REFERENCE_CAPABILITIES } from '../../test/reference-plugin.ts'
 import { unusualPlugins } from '../../test/unusual-plugins.ts'
 import { suite } from './suite.ts'
 
-/** What tells these plugins apart; the others run with LIVERY_SLOW. */
+/** The cases that distinguish these plugins; the others run with LIVERY_SLOW. */
 const QUICK = /^(contract|names|ttl|errors|answers|parallel: requests|roots|tickets|close)/
 const isSlow = process.env['LIVERY_SLOW'] === '1'
 

@@ -32,7 +32,7 @@ export const gceMetadataOptions = {
   },
   audience: {
     type: 'string',
-    description: 'the audience of the identity token, where the plugin that uses it names none',
+    description: 'the audience of the identity token, if the plugin that uses it names none',
   },
   address: {
     type: 'string',
@@ -50,7 +50,7 @@ export const gceMetadata = defineCredentialPlugin({
   create: (context, config) => new GceMetadata(context, config),
 })
 
-/** As Istio's agent: looked at every five minutes, and then renewed. */
+/** Istio's agent also checks every five minutes, and renews early. */
 const REFRESH = { beforeMs: 25 * 60_000, intervalMs: 5 * 60_000 }
 
 class GceMetadata implements CredentialSource {

@@ -5,7 +5,7 @@ import type { HttpRequest } from '../transport/http-pool.ts'
 import { HttpsJson, type JsonAnswer } from '../transport/https-json.ts'
 
 interface TokenExchange extends HttpRequest {
-  /** After "Cannot", for errors: `exchange … at …`. */
+  /** Follows "Cannot" in errors: `exchange … at …`. */
   readonly action: string
   readonly url: URL
   readonly clock: Clock
@@ -21,7 +21,7 @@ export async function exchange({ url, clock, ...request }: TokenExchange): Promi
   await using client = new HttpsJson({ address: url.origin, ...options })
   const answer = await client.request({ ...request, path: `.${url.pathname}${url.search}` })
   if (answer.status < 300 || answer.status >= 400) return answer
-  // The token must not follow it to another server.
+  // A redirect would send the token to another server.
   const reason = `it answered with a redirect (HTTP ${answer.status})`
   throw caError('unavailable', { action: request.action, reason, remedy: 'Check the address; it is asked again' })
 }

@@ -1,8 +1,8 @@
-/** One read of a file for all calls that come while the previous one is under way: a thousand certificates need one token. */
+/** Shares one read of a file among the calls that arrive during the previous read: a thousand certificates need one token. */
 
 export class SharedRead<T> {
   readonly #readFile: (path: string) => Promise<T>
-  /** Reads that have not begun: a caller that joins one gets what the file holds after its call. */
+  /** Reads that have not begun: a caller that joins one gets what the file holds after the call. */
   readonly #next = new Map<string, Promise<T>>()
   readonly #current = new Map<string, Promise<T>>()
 
@@ -10,7 +10,7 @@ export class SharedRead<T> {
     this.#readFile = readFile
   }
 
-  /** Settles as a read of `path` does that begins after this call. Nothing is kept of it. */
+  /** Settles with a read of `path` that begins after this call. The result is not cached. */
   read(path: string): Promise<T> {
     const present = this.#next.get(path)
     if (present !== undefined) return present
@@ -21,7 +21,7 @@ export class SharedRead<T> {
 
   async #readAfterCurrent(path: string): Promise<T> {
     await this.#current.get(path)?.catch(() => {})
-    // Callers of this turn of the event loop share it, too.
+    // Callers in this turn of the event loop share the read, too.
     await new Promise(resolve => setImmediate(resolve))
     this.#next.delete(path)
     const reading = this.#readFile(path)

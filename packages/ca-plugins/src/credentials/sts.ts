@@ -1,5 +1,5 @@
 /**
- * The `sts` source: a token that a security token service gives for another one (RFC 8693), as Google's does for
+ * The `sts` source: a security token service exchanges one token for another (RFC 8693), as Google's does for
  * Kubernetes service account tokens (workload identity federation).
  */
 import {
@@ -36,12 +36,12 @@ const exchangeOptions = {
   audience: {
     type: 'string',
     required: true,
-    description: 'whom the token is asked for: with Google the full name of the workload identity provider or pool',
+    description: 'the audience of the token; with Google, the full name of the workload identity provider or pool',
   },
   scope: {
     type: 'string',
     default: 'https://www.googleapis.com/auth/cloud-platform',
-    description: 'what the token is good for; several with spaces between',
+    description: 'the scope of the token; several are separated by spaces',
   },
 } as const satisfies PluginOptions
 
@@ -63,7 +63,7 @@ export const sts = defineCredentialPlugin({
     workloadToken: {
       type: 'object',
       options: workloadTokenOptions,
-      description: "exchange the token of the workload's own account, in place of one for all",
+      description: "exchange the token of the workload's own account instead of one token for all",
     },
   },
   check({ gceMetadata: metadata, workloadToken: workload }) {
@@ -87,7 +87,7 @@ async function subjectOf(
   return metadata ? gceMetadata.create(context, { ...metadata, token: 'identity' }) : tokenFile.create(context, {})
 }
 
-/** A source of tokens that are exchanged for those of `subject`, whichever that is. */
+/** A source that exchanges the tokens of `subject`, which can be any source. */
 export function exchangeTokens(
   context: Pick<CredentialContext, 'clock' | 'log'>,
   config: ExchangeConfig,
@@ -99,7 +99,7 @@ export function exchangeTokens(
 const REFRESH = { beforeMs: 5 * 60_000, intervalMs: 60_000 }
 const TRIES = 5
 const PAUSE_MS = 50
-/** Answers of the 5xx kind that another try does not change. */
+/** 5xx statuses that a retry does not change. */
 const FINAL_STATUSES: ReadonlySet<number> = new Set([501, 505, 511])
 
 class TokenExchange implements CredentialSource {
@@ -131,7 +131,7 @@ class TokenExchange implements CredentialSource {
     return this.#subject.isConfigured?.(request) ?? true
   }
 
-  /** The audience is the configured one: that of the request is not the service's. */
+  /** Uses the configured audience: the request names the audience of the CA, not of the service. */
   async get({ identity, tokenFile: own, signal }: CredentialRequest): Promise<Credential> {
     const subject = { ...(identity !== undefined && { identity }), ...(own !== undefined && { tokenFile: own }) }
     return this.#cache.get(tokenKey(this.#subject, subject), signal, aborted => this.#exchange(subject, aborted))
@@ -190,7 +190,7 @@ function caErrorOfAnswer(answer: JsonAnswer, action: string, token: string, cloc
   return caError('unauthenticated', { action, reason, remedy })
 }
 
-/** The OAuth form (RFC 6749, section 5.2), that of Google's APIs, or the text as it is. */
+/** Reads the OAuth form (RFC 6749, section 5.2) or the form of Google's APIs; returns any other text unchanged. */
 function errorText({ json, text }: JsonAnswer): string {
   const { error, error_description: description } = json ?? {}
   if (typeof error === 'string') return typeof description === 'string' ? `${error}: ${description}` : error

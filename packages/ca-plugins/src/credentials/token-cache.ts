@@ -1,4 +1,4 @@
-/** Tokens that cost a request, held while they are valid, with one request in flight per token. */
+/** Caches tokens that cost a request while they are valid, with one request in flight per token. */
 import {
   type Clock,
   type Credential,
@@ -9,7 +9,7 @@ import {
 } from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 
-/** The key under which a token of `source` is cached: equal for requests that get the same one. */
+/** The cache key for a token of `source`: equal for requests that get the same token. */
 export function tokenKey(
   { isPerIdentity }: Pick<CredentialSource, 'isPerIdentity'>,
   {
@@ -25,10 +25,10 @@ type FetchToken = (signal: AbortSignal) => Promise<Credential>
 
 interface Held {
   readonly credential: Credential
-  /** A clock that was set back shows this to be ahead: then the expiry means nothing. */
+  /** A time in the future means that the clock was set back, and that the expiry means nothing. */
   readonly heldAt: number
   readonly expiresAt: number
-  /** When a newer one may be asked for. */
+  /** The earliest time to fetch a newer token. */
   readonly refreshAt: number
 }
 
@@ -38,10 +38,10 @@ interface Flight {
   waiting: number
 }
 
-/** Below this a token might end on its way to the CA. */
+/** A token with less left might expire on its way to the CA. */
 const MARGIN_MS = 10_000
 
-/** A token without an expiry is not held. Has no timer: what is stale is seen when somebody asks. */
+/** Does not hold a token without an expiry. Has no timer: a call notices a stale token. */
 export class TokenCache {
   readonly #clock: Clock
   readonly #log: Pick<PluginLog, 'warn'>
@@ -51,7 +51,7 @@ export class TokenCache {
   readonly #flights = new Map<string, Flight>()
 
   /**
-   * `refreshBeforeMs`: a token with less left than this is fetched again; a function of the lifetime where that varies.
+   * `refreshBeforeMs`: a token with less left than this is fetched again; a function if it depends on the lifetime.
    * `intervalMs`: the least time between two fetches while the token is still valid: a source may have no newer one.
    */
   constructor(
@@ -66,7 +66,7 @@ export class TokenCache {
     this.#intervalMs = intervalMs
   }
 
-  /** The token of `key`; while the old one is good, a failed `fetch` is a warning. */
+  /** The token for `key`; a failed `fetch` is only a warning while the old token is valid. */
   async get(key: string, signal: AbortSignal, fetch: FetchToken): Promise<Credential> {
     signal.throwIfAborted()
     const held = this.#good(key)
@@ -81,7 +81,7 @@ export class TokenCache {
     }
   }
 
-  /** Has the next caller fetch another one, if `token` is what is held. */
+  /** Makes the next caller fetch again if `token` is the held one. */
   forget(key: string, token: string): void {
     if (this.#held.get(key)?.credential.token === token) this.#held.delete(key)
   }
@@ -110,7 +110,7 @@ export class TokenCache {
     return flight
   }
 
-  /** No caller waits any more: the next caller starts a new flight. */
+  /** Ends a flight that no caller waits for: the next caller starts a new one. */
   #end(key: string, flight: Flight): void {
     flight.abort.abort(new Error('Nobody waits for the token any more'))
     if (this.#flights.get(key) === flight) this.#flights.delete(key)

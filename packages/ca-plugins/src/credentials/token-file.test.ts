@@ -82,7 +82,7 @@ const unusable: readonly (readonly [string, string | undefined, RegExp])[] = [
   ['empty', ' \n', /it is empty/],
   ['three characters', 'abc\n', /use the token in \/.*: it has fewer than 4 characters\. Mount a token there/],
   ['over 64 kB', 'x'.repeat(65_537), /65537 bytes, more than 65536/],
-  ['of two lines', 'hush-one\nhush-two', /other characters/],
+  ['of two lines', 'hush-one\nhush-two', /a character that no token has/],
 ]
 for (const [what, text, reason] of unusable)
   test(`a file that is ${what} is unauthenticated, named, and its content stays secret`, async t => {

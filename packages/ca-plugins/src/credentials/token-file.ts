@@ -54,12 +54,12 @@ class TokenFile implements CredentialSource {
   }
 }
 
-/** The token in `path` now, without the white space around it; rejects as {@link CredentialSource.get} does. */
+/** Reads the token in `path`, without the white space around it; rejects as {@link CredentialSource.get} does. */
 export async function readTokenFile(path: string, clock: Clock, signal: AbortSignal): Promise<Credential> {
   const token = (await untilAborted(reads.read(path), signal)).trim()
   if (token === '') throw caErrorOf(path, 'it is empty')
   if (token.length < MIN_SECRET_LENGTH) throw caErrorOf(path, `it has fewer than ${MIN_SECRET_LENGTH} characters`)
-  if (!/^[\x21-\x7e]+$/.test(token)) throw caErrorOf(path, 'it holds other characters than those of a token')
+  if (!/^[\x21-\x7e]+$/.test(token)) throw caErrorOf(path, 'it has a character that no token has')
   rememberToken(token)
   return unexpired(
     token,

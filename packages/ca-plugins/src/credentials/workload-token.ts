@@ -1,4 +1,4 @@
-/** The `workload-token` source: for each identity the token of its workload's own account, which the agent gets from the platform. */
+/** The `workload-token` source: the token of each workload's own account, which the agent gets from the platform. */
 import {
   type ConfigOf,
   type Credential,
@@ -16,12 +16,13 @@ export const workloadTokenOptions = {
   audience: {
     type: 'string',
     required: true,
-    problem: audience => (/^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write whom the token is for'),
-    description: 'whom the token is for: what the CA expects, such as `istio-ca`',
+    problem: audience =>
+      /^\S{1,253}$/.test(audience) ? undefined : 'is not one word. Write the audience that the CA expects',
+    description: 'the audience of the token, which the CA expects, such as `istio-ca`',
   },
 } as const satisfies PluginOptions
 
-/** The wish: the API server decides. */
+/** The requested lifetime; the API server decides. */
 const EXPIRATION_SECONDS = 3_600
 
 export const workloadToken = defineCredentialPlugin({

@@ -1,11 +1,11 @@
-/** How the CA server finds out who calls: tokens that are listed, and certificates that its own CA has issued. */
+/** Authenticates the callers of the CA server: by listed tokens, and by certificates that its own CA has issued. */
 import { createHash } from 'node:crypto'
 import { parseSpiffeId, type SpiffeId } from '@livery/core/plugin'
 import type { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
 
 /** The credentials that a call brought along. */
 export interface CallerCredentials {
-  /** Of the header `authorization: Bearer …`. */
+  /** The token of the header `authorization: Bearer …`. */
   readonly bearerToken?: string
   /** DER of the client certificate, whose chain the TLS layer has verified. */
   readonly clientCertificate?: Uint8Array
@@ -14,25 +14,25 @@ export interface CallerCredentials {
 /** The caller. */
 export interface Caller {
   readonly identity: SpiffeId
-  /** Of a node's agent: the workloads for which it may ask. */
+  /** The workloads that a node's agent may ask for. */
   readonly impersonates?: ReadonlySet<SpiffeId>
-  /** The DNS names that its certificates may carry; with a wildcard, the names that it stands for as well. */
+  /** The DNS names that its certificates may carry; a wildcard covers the names that it stands for as well. */
   readonly dnsNames?: ReadonlySet<string>
   /** The grant to which a certificate that is issued now is bound; one without cannot renew itself. */
   readonly grant?: string
 }
 
 export interface Authenticator {
-  /** The caller, or `undefined` if these credentials are not of this kind or not good. Rejects with a `CAError` while that cannot be said. */
+  /** The caller, or `undefined` if these credentials are not of this kind or not good. Rejects with a `CAError` while it cannot tell. */
   authenticate(credentials: CallerCredentials): Promise<Caller | undefined>
 }
 
 /** One token of {@link listedTokens}. */
 export interface TokenGrant {
-  /** Absent: the caller proves its identity in another way, and the grant says what it is allowed. */
+  /** Absent: the caller proves its identity in another way, and the grant only adds rights. */
   readonly token?: string | undefined
   readonly identity: SpiffeId
-  /** If given, the token is that of a node's agent, which may ask for these identities. */
+  /** The identities that a node's agent with this token may ask for. Absent: the token is a workload's. */
   readonly impersonates?: readonly SpiffeId[]
   /** See {@link Caller.dnsNames}. */
   readonly dnsNames?: readonly string[] | undefined
@@ -41,7 +41,7 @@ export interface TokenGrant {
 /** The callers that are allowed now: the same array as before while nothing has changed. Must not reject. */
 export type CurrentGrants = () => Promise<readonly TokenGrant[]>
 
-/** Callers by the tokens of a list, which is looked at for each call. */
+/** Authenticates by the tokens of a list, which is read at each call. */
 export function listedTokens(current: CurrentGrants): Authenticator {
   const index = new GrantIndex()
   return {
@@ -50,15 +50,15 @@ export function listedTokens(current: CurrentGrants): Authenticator {
   }
 }
 
-/** Callers by tokens that never change: for tests. Throws a `TypeError` for an empty or repeated token. */
+/** Authenticates by tokens that never change: for tests. Throws a `TypeError` for an empty or repeated token. */
 export function staticTokens(grants: readonly TokenGrant[]): Authenticator {
   checkGrants(grants)
   return listedTokens(async () => grants)
 }
 
 /**
- * Callers by a certificate of `authority`, so that a workload renews with the one it has: while the token is listed under
- * which its certificate, or the first in the row of its renewals, was issued to it.
+ * Authenticates by a certificate of `authority`, so that a workload renews with its own: while the list has the token
+ * for which its certificate, or the first one in the chain of renewals, was issued.
  */
 export function clientCertificates(authority: CertificateAuthority, current: CurrentGrants): Authenticator {
   const index = new GrantIndex()
@@ -96,7 +96,7 @@ export function caller({ identity, impersonates, dnsNames }: Omit<TokenGrant, 't
   }
 }
 
-/** Whoever has a wildcard can pass for each host that it stands for, and so may have its name. */
+/** A caller with a wildcard can pass for each host that it stands for, and so may have its name. */
 export function mayHave({ dnsNames }: Caller, name: string): boolean {
   return dnsNames !== undefined && (dnsNames.has(name) || dnsNames.has(name.replace(/^[^.]+/, '*')))
 }

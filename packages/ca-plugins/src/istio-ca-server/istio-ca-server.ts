@@ -24,11 +24,11 @@ export interface IstioCaServerOptions {
   readonly listen?: string
   /** `host:port` without encryption, on loopback only (istiod's is port 15010); default: none. */
   readonly plaintextListen?: string
-  /** Of the server's TLS certificate; default `localhost`, `istiod.istio-system.svc`, 127.0.0.1 and ::1. */
+  /** The names of the server's TLS certificate; default `localhost`, `istiod.istio-system.svc`, 127.0.0.1 and ::1. */
   readonly serverNames?: ServerNames
-  /** Of the server's TLS certificate, renewed at its half; default 86,400 (24 h). */
+  /** The lifetime of the server's TLS certificate, renewed at its half; default 86,400 (24 h). */
   readonly serverTtlSeconds?: number
-  /** For callers that wish no lifetime; default 86,400 (24 h). */
+  /** The lifetime for callers that ask for none; default 86,400 (24 h). */
   readonly defaultTtlSeconds?: number
   /** How long open calls may continue when the server closes, in milliseconds; default 5000. */
   readonly drainMs?: number
@@ -54,11 +54,11 @@ const DEFAULT_NAMES: ServerNames = {
 /** A CSR has some kilobytes. */
 const MAX_REQUEST_BYTES = 262_144
 
-/** Serves one {@link CertificateAuthority}. The URI of a certificate is the caller's identity, never the CSR's; DNS names are those of the CSR, if the caller may have them. */
+/** Serves one {@link CertificateAuthority}. A certificate's URI is the caller's identity, never the CSR's; DNS names come from the CSR if the caller may have them. */
 export class IstioCaServer implements AsyncDisposable {
-  /** Where it serves TLS, with the port that it got. */
+  /** The address of the TLS listener, with the port that it got. */
   readonly address: string
-  /** Where it serves without encryption, if it does. */
+  /** The address of the listener without encryption, if there is one. */
   readonly plaintextAddress: string | undefined
   readonly #server: Server
   readonly #certificate: ServerCertificate
@@ -99,7 +99,7 @@ export class IstioCaServer implements AsyncDisposable {
       warn: options.warn,
     })
     muteGrpcLog()
-    // With channelz off, the forceShutdown of grpc-js 1.14 closes no session.
+    // grpc-js 1.14 closes no session in forceShutdown when channelz is off.
     const server = new Server({ 'grpc.max_receive_message_length': MAX_REQUEST_BYTES })
     const handler = new CertificateHandler(options)
     server.addService(istioCertificateService, { createCertificate: handler.handle })
@@ -169,7 +169,7 @@ class CertificateHandler {
         grant: identity === caller.identity ? caller.grant : undefined,
       })
       this.#count('success_cert_issuance_count')
-      // The root that signs comes last: Istio's agent takes the last one for the root.
+      // The signing root comes last: Istio's agent takes the last one for the root.
       const others = this.#options.authority.trustBundle().filter(each => each !== root)
       return [...chain, ...others, root]
     } catch (error) {

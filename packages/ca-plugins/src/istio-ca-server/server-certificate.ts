@@ -76,7 +76,7 @@ export class ServerCertificate implements Disposable {
 
 class RenewableCredentials extends ServerCredentials {
   constructor(context: TlsContext) {
-    // A client certificate is asked for, not demanded: most callers come with a token.
+    // A client certificate is optional: most callers come with a token.
     super({ requestCert: true, rejectUnauthorized: false }, context)
   }
 
@@ -97,7 +97,7 @@ async function issueContext({ authority, names, ttlSeconds }: ServerCertificateO
   }
 }
 
-/** At least a second ahead, so that a CA at the end of its own life is not asked without pause. */
+/** The renewal is at least a second ahead, so that a CA at the end of its life is not asked without pause. */
 function halfway(clock: Clock, notAfter: number): number {
   const now = clock.now()
   return now + Math.max(1000, (notAfter - now) / 2)

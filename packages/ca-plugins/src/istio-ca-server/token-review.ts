@@ -8,11 +8,11 @@ import { type Authenticator, type Caller, type CurrentGrants, caller } from './a
 export interface ReviewedTokensOptions {
   readonly connection: Pick<ApiConnection, 'request'>
   readonly clock: Clock
-  /** For whom a token has to be. */
+  /** The audience that a token must have. */
   readonly audience: string
-  /** Of the identities: `system:serviceaccount:<ns>:<sa>` is `spiffe://<trust domain>/ns/<ns>/sa/<sa>`. */
+  /** The trust domain of the identities: `system:serviceaccount:<ns>:<sa>` is `spiffe://<trust domain>/ns/<ns>/sa/<sa>`. */
   readonly trustDomain: string
-  /** The grants of an identity say for whom else its token is good; default: for nobody. */
+  /** An identity's grants name the other identities that its token is good for; default: none. */
   readonly grants?: CurrentGrants | undefined
 }
 
@@ -22,12 +22,12 @@ interface Reviewed {
   readonly until: number
 }
 
-/** A pod that is deleted is refused after so long, at the latest. */
+/** A deleted pod is refused after this time, at the latest. */
 const HELD_MS = 10_000
 const MAX_HELD = 10_000
 const MAX_REVIEWS = 64
 const TIMEOUT_MS = 10_000
-/** The remedy is at the end, behind up to 300 characters of the API server. */
+/** The remedy is at the end, after up to 300 characters of the API server. */
 const MAX_MESSAGE = 1_000
 const TOKEN = /^[\w-]{1,8192}\.[\w-]{1,16384}\.[\w-]{1,8192}$/
 const USERNAME = /^system:serviceaccount:([^:/]+):([^:/]+)$/
@@ -56,7 +56,7 @@ async function callerOf(identity: SpiffeId, grants: CurrentGrants | undefined): 
 
 class Reviews {
   readonly #options: ReviewedTokensOptions
-  /** By the digest of the token, the oldest first. */
+  /** Reviews by the digest of the token, the oldest first. */
   readonly #held = new Map<string, Reviewed>()
   readonly #open = new Map<string, Promise<SpiffeId | undefined>>()
 
@@ -99,7 +99,7 @@ class Reviews {
     }
   }
 
-  /** Of a token that is good for the audience. https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/ */
+  /** The user name in a token that is good for the audience. https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/ */
   async #username(token: string): Promise<string | undefined> {
     const { connection, clock, audience } = this.#options
     const call = { what: 'review the token of a caller', verb: 'create', resource: 'tokenreviews' } as const
@@ -128,7 +128,7 @@ class Reviews {
   }
 }
 
-/** A server that does not look at audiences answers with none. */
+/** A server that ignores audiences answers with none. */
 function usernameIn({ status }: Readonly<Record<string, unknown>>, audience: string): string | undefined {
   const { authenticated, user, audiences } = Object(status)
   const { username } = Object(user)

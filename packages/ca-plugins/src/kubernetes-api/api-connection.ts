@@ -1,4 +1,4 @@
-/** Calls to the API server: each with the credentials of its moment, over connections that are kept. */
+/** Calls to the API server: each with the current credentials, over connections that are kept. */
 import type { IncomingMessage } from 'node:http'
 import {
   type CAError,
@@ -18,14 +18,14 @@ import { untilReachable } from '../transport/until-reachable.ts'
 import { type ApiCall, answerTooLarge, caErrorOfAnswer, NoAnswer, noAnswer, unreadable } from './api-errors.ts'
 import type { ApiSession, Login, LoginSource } from './api-login.ts'
 
-/** On whose behalf a call is made. */
+/** The caller on whose behalf a call is made. */
 export type Caller = Pick<CertificateRequest, 'signal' | 'tokenFile'>
 
 export interface ApiRequest extends HttpRequest {
   readonly path: string
-  /** Statuses other than success that are an answer. Default: none. */
+  /** Statuses other than success that count as an answer. Default: none. */
   readonly expected?: readonly number[]
-  /** How many values its answer may have. Default: {@link MAX_VALUES}. */
+  /** The most values that its answer may have. Default: {@link MAX_VALUES}. */
   readonly maxValues?: number
 }
 
@@ -36,7 +36,7 @@ interface ApiObject {
   readonly json: Readonly<Record<string, unknown>>
 }
 
-/** More than the store of the API server takes for one object. */
+/** Larger than any object that the API server can store. */
 const MAX_ANSWER_BYTES = 4_194_304
 
 export class ApiConnection implements AsyncDisposable {
@@ -56,8 +56,8 @@ export class ApiConnection implements AsyncDisposable {
   }
 
   /**
-   * Resolves with the object that was answered. Rejects with a `CAError`, which is an `AnswerTooLarge` where a part of the
-   * objects would be read, or the signal's reason.
+   * Resolves with the object in the answer. Rejects with a `CAError`, or the signal's reason; the error is an
+   * `AnswerTooLarge` if reading fewer objects would help.
    */
   async request(
     call: ApiCall,
@@ -80,8 +80,8 @@ export class ApiConnection implements AsyncDisposable {
   }
 
   /**
-   * Yields the body of the answer to a GET as it comes. Ends when the server or the network ends it, and at once for 410,
-   * where the server no longer has the version to begin with. Rejects as {@link request} does, also for every other status than 200.
+   * Yields the body of the answer to a GET as it arrives. Ends when the server or the network ends it, and at once for 410:
+   * the server no longer has the version to begin with. Rejects as {@link request} does, also for every other status than 200.
    */
   async *stream(call: ApiCall, caller: Caller, request: StreamRequest): AsyncGenerator<Uint8Array, void> {
     using lease = await this.#sessions.lease(caller.signal)
@@ -89,12 +89,12 @@ export class ApiConnection implements AsyncDisposable {
     try {
       if (response) yield* response
     } catch {
-      // The caller looks at the object again, and learns then what is wrong with the connection.
+      // The caller reads the object again, and then learns what is wrong with the connection.
       caller.signal.throwIfAborted()
     }
   }
 
-  /** Waits until the server accepts connections, for as long as a request may wait for its own: not at all, unless it says so. */
+  /** Waits until the server accepts connections, for as long as the request allows: by default not at all. */
   async reachable(
     { connectWithinMs: ms }: Pick<CertificateRequest, 'connectWithinMs'>,
     signal: AbortSignal,
@@ -131,7 +131,7 @@ export class ApiConnection implements AsyncDisposable {
     }
   }
 
-  /** Programs and providers are asked for credentials again after a 401, and certificates are shown again. */
+  /** Drops the session after a 401: the next one asks programs and providers for credentials again, and shows certificates again. */
   #refused(session: ApiSession, error: CAError): CAError {
     if (error.code === 'unauthenticated') this.#sessions.drop(session)
     return error
@@ -178,7 +178,7 @@ export class ApiConnection implements AsyncDisposable {
     throw answerTooLarge(`${MAX_ANSWER_BYTES} bytes or ${MAX_PIECES} pieces`, open.call, login.server)
   }
 
-  /** Livery's own credentials go before those of the login. */
+  /** Livery's own credentials take precedence over the login's. */
   async #token({ login }: ApiSession, caller: Caller): Promise<string | undefined> {
     const credentials = this.#credentials
     const clock = this.#clock
@@ -191,6 +191,6 @@ export class ApiConnection implements AsyncDisposable {
 interface OpenCall {
   readonly call: ApiCall
   readonly caller: Caller
-  /** Filled with the tokens of the request, which must not come back in a message. */
+  /** Collects the tokens of the request, which must not appear in a message. */
   readonly secrets: string[]
 }

@@ -7,13 +7,13 @@ import { scrub } from '../answers/scrub.ts'
 
 /** One kind of call, for messages. */
 export interface ApiCall {
-  /** After "Cannot": `create the request livery-1a2b for spiffe://…`. */
+  /** Follows "Cannot" in the message: `create the request livery-1a2b for spiffe://…`. */
   readonly what: string
   readonly verb: 'create' | 'get' | 'list' | 'watch'
   readonly resource: keyof typeof RESOURCES
 }
 
-/** As RBAC names them, and what to do where the server does not know them. */
+/** Resources by their RBAC names, with the remedy where the server does not know them. */
 const RESOURCES = {
   certificatesigningrequests: {
     group: 'certificates.k8s.io',
@@ -43,10 +43,10 @@ interface ApiAnswer {
   readonly text: string
 }
 
-/** The connection broke before the answer: what was asked may have been done. */
+/** The connection broke before the answer: the server may have carried out the call. */
 export class NoAnswer extends CAError {}
 
-/** The answer has more bytes, pieces or values than are read. */
+/** The answer exceeds the limit on bytes, pieces or values. */
 export class AnswerTooLarge extends CAError {}
 
 /** The parts of a `Status` (meta.k8s.io/v1) that are used here. */
@@ -55,7 +55,7 @@ interface Status {
   readonly retryAfterSeconds: number | undefined
 }
 
-/** `secrets` are the tokens that must not come back in a message. */
+/** `secrets` are the tokens that must not appear in a message. */
 export function caErrorOfAnswer(answer: ApiAnswer, call: ApiCall, server: string, secrets: readonly string[]): CAError {
   const status = readStatus(answer.text)
   const text = scrub(status.message, secrets)
@@ -93,7 +93,7 @@ export function answerTooLarge(bounds: string, call: ApiCall, server: string): A
   )
 }
 
-/** A refusal in words alone: of a signer, or of an event of a watch. */
+/** Signers and watch events give a refusal in words alone. */
 export function isAboutLifetime(text: string): boolean {
   return /expirationSeconds|lifetime|validity|duration|\bttl\b/i.test(text)
 }
@@ -107,7 +107,7 @@ function readStatus(text: string): Status {
       retryAfterSeconds: typeof seconds === 'number' && seconds > 0 ? seconds : undefined,
     }
   } catch {
-    // A proxy, or the server before it knows its API, answers in plain text.
+    // A proxy, or a server that does not know its API yet, answers in plain text.
     return { message: text, retryAfterSeconds: undefined }
   }
 }

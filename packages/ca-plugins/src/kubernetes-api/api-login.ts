@@ -1,8 +1,8 @@
-/** The caller and the API server: what a kubeconfig and a pod's service account have in common. */
+/** The parts that a kubeconfig and a pod's service account share: the caller and the API server. */
 import type { HttpPool } from '../transport/http-pool.ts'
 
 export interface LoginSource {
-  /** The same object while nothing has changed. Rejects with a `CAError` `unavailable` for files that cannot be used. */
+  /** Resolves with the same object while nothing has changed. Rejects with a `CAError` `unavailable` for unusable files. */
   read(): Promise<Login>
 }
 
@@ -11,14 +11,14 @@ export interface Login {
   readonly server: string
   /** The login's own token, read at each request. */
   readonly tokenFile?: string
-  /** Starts without a connection. */
+  /** Opens no connection yet. */
   open(): ApiSession
 }
 
 /** The connections that were made with one login. */
 export interface ApiSession {
   readonly login: Login
-  /** With `token` where there is one, else as the user of the login. Rejects with a `CAError` `unauthenticated`. */
+  /** Authorizes with `token`, or as the user of the login without one. Rejects with a `CAError` `unauthenticated`. */
   authorize(token: string | undefined): Promise<AuthorizedPool>
   /** Called once, when no call is open. */
   close(): void
@@ -26,9 +26,9 @@ export interface ApiSession {
 
 export interface AuthorizedPool {
   readonly pool: HttpPool
-  /** Of the next request. */
+  /** The headers of the next request. */
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Each request that waits for an approval has its own watch, so that a limit would block the others. */
+/** Each request that awaits an approval has its own watch: a limit would block the others. */
 export const UNLIMITED = { maxSockets: Number.POSITIVE_INFINITY }

@@ -1,23 +1,23 @@
-/** Keeps a table of objects as the API server describes them: lists, then watches, and lists again where a watch cannot continue. */
+/** Mirrors the objects of the API server in a table: lists, then watches, and lists again when a watch cannot continue. */
 import { after, backoff, CAError, type Clock, sleep } from '@livery/core/plugin'
 import { type ObjectPage, type ObjectsApi, UnusableListError } from './objects-api.ts'
 import type { WatchEvent } from './watch-events.ts'
 
 /** How current the table is. */
 export type WatchState =
-  /** Nothing yet: no list has come. */
+  /** No list has arrived yet. */
   | { readonly kind: 'unknown'; readonly error: string | undefined }
   | { readonly kind: 'watching' }
-  /** The API server does not answer. The objects are those that it described last. */
+  /** The API server does not answer. The objects are the last that it described. */
   | { readonly kind: 'away'; readonly error: string }
 
-/** Objects by what is kept of each, a `T`. What the server sent is not checked yet. */
+/** Keeps a `T` of each object. What the server sent is not checked yet. */
 export interface ObjectTable<T> {
-  /** The most objects that it takes. */
+  /** The most objects that the table takes. */
   readonly maxObjects: number
-  /** What is kept of an object; it need not be usable. */
+  /** Extracts what the table keeps of an object, which may be unusable. */
   read(object: unknown): T
-  /** Takes the place of all. */
+  /** Replaces all objects. */
   replace(objects: readonly T[]): void
   put(object: unknown): void
   delete(object: unknown): void
@@ -27,7 +27,7 @@ export interface ObjectWatcherOptions<T> {
   readonly api: Pick<ObjectsApi, 'list' | 'watch'>
   readonly table: ObjectTable<T>
   readonly clock: Clock
-  /** In [0, 1). Default: `Math.random`. */
+  /** A number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
   /** Called when the state has changed. */
   readonly onState: (state: WatchState) => void
@@ -36,11 +36,11 @@ export interface ObjectWatcherOptions<T> {
 const RETRY = { minMs: 1_000, maxMs: 30_000 }
 /** A server sends a bookmark once a minute: after this silence the connection may be dead. */
 const SILENCE_MS = 120_000
-/** A watch that was shorter counts as a failure. */
+/** A shorter watch counts as a failure. */
 const SHORT_MS = 30_000
-/** A list heals what a watch has lost. It comes after one to one and a half times as long, so that the nodes of a cluster do not list at once. */
+/** A list recovers what a watch has lost. It comes after one to one and a half times this: the nodes of a cluster must not list at once. */
 const RESYNC_MS = 1_800_000
-/** All pods that a node may have, in pages of four. */
+/** Enough for every pod that a node may have, in pages of four. */
 const MAX_PAGES = 1_024
 
 export class ObjectWatcher<T> implements AsyncDisposable {
@@ -91,7 +91,7 @@ export class ObjectWatcher<T> implements AsyncDisposable {
       const end = await this.#watch(version, resyncAt, signal)
       if (clock.now() >= begun + SHORT_MS) this.#failures = 0
       await this.#wait()
-      // Without an event it may have been refused, or the server is gone: a list says which.
+      // A watch without an event may have been refused, or the server is gone: a list says which.
       if (end === undefined || end.version === version) return
       version = end.version
     }
@@ -105,7 +105,7 @@ export class ObjectWatcher<T> implements AsyncDisposable {
     let page: ObjectPage | undefined
     for (let count = 0; count < MAX_PAGES; count++) {
       page = await api.list(page?.next, signal)
-      // Of each page only this is kept.
+      // The rest of the page is not kept.
       for (const item of page.items.slice(0, maxObjects - objects.length)) objects.push(table.read(item))
       if (page.next !== undefined && objects.length < maxObjects) continue
       table.replace(objects)
@@ -114,7 +114,7 @@ export class ObjectWatcher<T> implements AsyncDisposable {
     throw new UnusableListError('Cannot read what the API server lists: the list does not end')
   }
 
-  /** Resolves with the version to continue from, `undefined` if there is none any more. Ends at `resyncAt`: a server need never end it. */
+  /** Resolves with the version to continue from, `undefined` if there is none any more. Ends at `resyncAt`: a server need never end a watch. */
   async #watch(from: string, resyncAt: number, signal: AbortSignal): Promise<{ readonly version: string } | undefined> {
     const { api, clock } = this.#options
     const ending = new AbortController()
@@ -166,7 +166,7 @@ export class ObjectWatcher<T> implements AsyncDisposable {
     this.#options.onState(state)
   }
 
-  /** Longer after each failure in a row, and never the same on two nodes. Resolves at the end, too. */
+  /** Waits longer after each failure in a row, and differently on each node. Resolves on abort, too. */
   async #wait(atLeastMs = 0): Promise<void> {
     const { clock, random } = this.#options
     const ms = backoff(++this.#failures, RETRY) * (0.5 + random())

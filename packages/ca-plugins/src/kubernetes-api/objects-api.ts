@@ -1,4 +1,4 @@
-/** The two calls of the API server that say which objects there are: list in pages, and watch. */
+/** The two calls that enumerate objects at the API server: list in pages, and watch. */
 import { type Clock, withDeadline } from '@livery/core/plugin'
 import type { ApiConnection } from './api-connection.ts'
 import { AnswerTooLarge, type ApiCall } from './api-errors.ts'
@@ -12,7 +12,7 @@ export interface ObjectPage {
   readonly next: string | undefined
 }
 
-/** A list that the server has forgotten before its last page was asked for, or a form that is not a list. */
+/** The server forgot the list before its last page, or the answer is not a list. */
 export class UnusableListError extends Error {}
 
 /** How long one page may take. */
@@ -27,18 +27,18 @@ const MAX_TEXT = 65_536
 export interface ObjectsApiOptions {
   readonly connection: Pick<ApiConnection, 'request' | 'stream'>
   readonly clock: Clock
-  /** Such as `/api/v1/pods`. */
+  /** The path of the collection: `/api/v1/pods`. */
   readonly path: string
-  /** As Kubernetes has it: which of the objects. */
+  /** Selects objects, in the syntax of Kubernetes. */
   readonly fieldSelector: string
   readonly resource: ApiCall['resource']
-  /** For messages: `the pods of this node`. */
+  /** Names the objects in messages: `the pods of this node`. */
   readonly what: string
-  /** Only the metadata of the objects is sent. Default: all of them. */
+  /** Whether the server sends only the metadata of objects. Default: `false`. */
   readonly metadataOnly?: boolean
 }
 
-/** The API server sends this form of an object or list without what it contains. */
+/** The API server sends an object or a list in this form without its content. */
 const metadataOf = (kind: 'PartialObjectMetadata' | 'PartialObjectMetadataList') => ({
   accept: `application/json;as=${kind};g=meta.k8s.io;v=v1`,
 })
@@ -66,7 +66,7 @@ export class ObjectsApi {
     }
   }
 
-  /** Yields what happens after `resourceVersion`. Rejects as {@link list} does; ends as `ApiConnection.stream` does. */
+  /** Yields the events after `resourceVersion`. Rejects as {@link list} does; ends as `ApiConnection.stream` does. */
   watch(resourceVersion: string, signal: AbortSignal): AsyncGenerator<WatchEvent, void> {
     const { connection, path, what, resource, metadataOnly } = this.#options
     const query = this.#query({ watch: 'true', resourceVersion, allowWatchBookmarks: 'true' })

@@ -6,7 +6,7 @@ import { reasonOf } from '../answers/reason-of.ts'
 import { HttpPool, tlsAgent } from '../transport/http-pool.ts'
 import { type ApiSession, type AuthorizedPool, type Login, type LoginSource, UNLIMITED } from './api-login.ts'
 
-/** Where kubelet mounts the token and the root. */
+/** The folder where kubelet mounts the token and the root. */
 const FOLDER = '/var/run/secrets/kubernetes.io/serviceaccount'
 const MAX_BYTES = 1_048_576
 

@@ -9,7 +9,7 @@ export interface WatchEvent {
   readonly object: unknown
 }
 
-/** More than the store of the API server takes for one object. */
+/** Larger than any object that the API server can store. */
 const MAX_LINE = 4_194_304
 /** A poll of the event loop can bring 2 MB: 25,000 short events, each of which takes 20 µs. */
 const EVENTS_PER_TURN = 256
@@ -23,12 +23,12 @@ export async function* readWatchEvents(body: AsyncIterable<Uint8Array>): AsyncGe
   }
 }
 
-/** Looks at each byte once, however small the pieces are in which a line comes. */
+/** Looks at each byte once, however small the pieces of a line are. */
 async function* lines(body: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
   const decoder = new TextDecoder()
   let pieces: string[] = []
   let length = 0
-  // Leaving the loop early cancels the request. A rest at the end was cut off.
+  // Leaving the loop early cancels the request. An unfinished last line was cut off.
   for await (const chunk of body) {
     const [rest = '', ...begun] = decoder.decode(chunk, { stream: true }).split('\n')
     pieces.push(rest)

@@ -1,6 +1,6 @@
-/** npm packages that one plugin alone needs, loaded by it: they are large, and most agents do without. */
+/** npm packages that a single plugin needs and loads: they are large, and most agents do without. */
 
-/** The module that `loading` resolves with. Rejects with an `Error` that names the package and the command that installs it if it is absent. */
+/** The module that `loading` resolves with. Rejects with an `Error` that names an absent package and the command that installs it. */
 export async function optionalPackage<T>(plugin: string, name: string, loading: Promise<T>): Promise<T> {
   try {
     return await loading

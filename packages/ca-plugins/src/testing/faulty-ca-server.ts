@@ -33,26 +33,26 @@ export type CaBehaviour =
 /** A call as it arrived. */
 export interface RecordedCall {
   readonly request: IstioCertificateRequest
-  /** By lower-case name. */
+  /** The headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
   /** DER, if one was shown. */
   readonly clientCertificate: Uint8Array | undefined
 }
 
 export interface FaultyCaServerOptions {
-  /** Whether a certificate of its own CA is demanded of the client; default `false`. */
+  /** Whether the server demands a certificate from its CA; default `false`. */
   readonly requireClientCertificate?: boolean
   /** Default `localhost` and 127.0.0.1. */
   readonly dnsNames?: readonly string[]
   /** Whether it signs through an intermediate; default `false`. */
   readonly intermediate?: boolean
-  /** Without TLS if `true`. */
+  /** Whether it serves without TLS; default `false`. */
   readonly plaintext?: boolean
   /** Default `127.0.0.1`. */
   readonly host?: string
   /** Default 0, a free one. */
   readonly port?: number
-  /** Asks clients by GOAWAY to connect again after so long, as a load balancer does, milliseconds. Default: never. */
+  /** Sends clients a GOAWAY after this time, as a load balancer does, milliseconds. Default: never. */
   readonly maxConnectionAgeMs?: number
   /** Default: a separate CA, of trust domain `cluster.local`. */
   readonly authority?: CertificateAuthority
@@ -62,11 +62,11 @@ type Call = ServerUnaryCall<IstioCertificateRequest, Buffer>
 
 const DAY_MS = 86_400_000
 
-/** Signs for every caller: the impersonated identity, else that of a `Bearer spiffe://…` token, else the CSR's. */
+/** Signs for every caller: the impersonated identity, else the one of a `Bearer spiffe://…` token, else the CSR's. */
 export class FaultyCaServer extends GrpcStandIn<RecordedCall> {
   readonly authority: CertificateAuthority
   readonly address: string
-  /** Its behaviour in each call from now on. */
+  /** The behaviour in each later call. */
   behaviour: CaBehaviour = { kind: 'sign' }
   readonly #clock: ShiftableClock
 

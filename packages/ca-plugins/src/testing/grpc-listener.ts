@@ -1,4 +1,4 @@
-/** Where a gRPC server of a test listens: a real socket whose connections can be counted and cut. */
+/** The real socket of a test's gRPC server, whose connections can be counted and cut. */
 import { once } from 'node:events'
 import { createServer, type ListenOptions, type Server as NetServer, type Socket } from 'node:net'
 import type { Server, ServerCredentials } from '@grpc/grpc-js'
@@ -27,7 +27,7 @@ export class GrpcListener implements AsyncDisposable {
     return new GrpcListener(grpc, credentials).#listen({ host, port })
   }
 
-  /** On a UNIX socket. */
+  /** Listens on a UNIX socket. */
   static listenAt(grpc: Server, credentials: ServerCredentials, path: string): Promise<GrpcListener> {
     return new GrpcListener(grpc, credentials).#listen({ path })
   }

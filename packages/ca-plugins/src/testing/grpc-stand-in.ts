@@ -10,7 +10,7 @@ export class GrpcStandIn<Call> implements AsyncDisposable {
   readonly #maxCalls: number
   readonly #waiting: ((call: Call) => void)[] = []
 
-  /** Keeps `maxCalls` calls: a stand-in that kept all would look like a leak of the plugin. */
+  /** Keeps `maxCalls` calls: keeping all would look like a leak of the plugin. */
   constructor(listener: GrpcListener, maxCalls: number) {
     this.#listener = listener
     this.#maxCalls = maxCalls

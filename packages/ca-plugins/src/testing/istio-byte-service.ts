@@ -1,4 +1,4 @@
-/** Istio's certificate service whose answers are bytes, so that they can be wrong. */
+/** Istio's certificate service with answers in bytes, so that they can be wrong. */
 import type { ServiceDefinition } from '@grpc/grpc-js'
 import { istioCertificateService } from '../transport/istio-certificate-service.ts'
 

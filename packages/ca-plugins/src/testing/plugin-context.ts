@@ -1,11 +1,11 @@
-/** The context that the agent gives a plugin, for tests: it keeps the lines and counts instead of showing them. */
+/** The context that the agent gives a plugin, for tests: it records log lines and counts. */
 import type { CAContext, PluginLog } from '@livery/core/plugin'
 import { FakeClock } from '@livery/core/testing'
 
-/** A context and what was said and counted through it. */
+/** A context that records log lines and counts. */
 export interface RecordingContext extends CAContext {
   readonly lines: readonly { readonly level: keyof PluginLog; readonly message: string }[]
-  /** By the counter's name. */
+  /** Counts by the counter's name. */
   readonly counts: ReadonlyMap<string, number>
 }
 

@@ -2,7 +2,7 @@
 import { Metadata } from '@grpc/grpc-js'
 import { RetryInfo, Status } from '../gen/google/rpc/status.ts'
 
-/** With google.rpc.RetryInfo, if the client is to wait. */
+/** Contains google.rpc.RetryInfo if the client is to wait. */
 export function refusalMetadata(retryAfterMs: number | undefined): Metadata {
   const metadata = new Metadata()
   if (retryAfterMs === undefined) return metadata

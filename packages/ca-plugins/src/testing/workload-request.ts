@@ -17,7 +17,7 @@ export interface WorkloadRequestOptions {
   readonly tokenFile?: string
   readonly signal?: AbortSignal
   readonly dnsNames?: readonly string[]
-  /** The URI that the CSR names, where it is not that of the request. */
+  /** The URI in the CSR, if it differs from the request's. */
   readonly csrUri?: string
   /** Default `ecdsa-p256`. */
   readonly keyType?: 'ecdsa-p256' | 'rsa-1024' | 'rsa-2048'

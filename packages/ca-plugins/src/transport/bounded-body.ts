@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 
-/** Each piece costs what a thousand bytes do: an answer of a million chunks of one byte would take seconds. */
+/** Each piece costs as much as a thousand bytes: a million chunks of one byte would take seconds. */
 export const MAX_PIECES = 4_096
 
 /**

@@ -1,9 +1,9 @@
-/** How a client ends: its open calls reject, and so does every later one. */
+/** The end of a client: its open calls reject, and so does every later one. */
 import { abortWith, CAError } from '@livery/core/plugin'
 
 /** One call, until it is disposed. */
 interface OpenCall extends Disposable {
-  /** Its signal is aborted with that of the caller, once the client is closed, or by the call's own deadline. */
+  /** Aborts with the caller's signal, when the client closes, or at the call's own deadline. */
   readonly ending: AbortController
 }
 
@@ -12,7 +12,7 @@ export class Closable {
   readonly #open = new Set<AbortController>()
   readonly #ca: string
 
-  /** `ca` is what the client asks, for its error: `the CA at ca.example:15012`. */
+  /** `ca` names the CA in the client's error: `the CA at ca.example:15012`. */
   constructor(ca: string) {
     this.#ca = ca
   }
@@ -29,7 +29,7 @@ export class Closable {
     return either
   }
 
-  /** As {@link until}, at a tenth of the cost, for a call that says when it has ended. */
+  /** Works as {@link until} at a tenth of the cost, for a call that reports its end. */
   begin(signal: AbortSignal): OpenCall {
     this.#closing.signal.throwIfAborted()
     signal.throwIfAborted()

@@ -1,10 +1,10 @@
-/** How long an attempt to connect may take: TCP alone tries for two minutes. */
+/** Limits an attempt to connect: TCP alone tries for two minutes. */
 import { isIP, type Socket } from 'node:net'
 import { after, type Clock } from '@livery/core/plugin'
 
-/** The shortest that gRPC gives a connection, with its name and TLS: https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md */
+/** The shortest that gRPC gives a connection, with name resolution and TLS: https://github.com/grpc/grpc/blob/master/doc/connection-backoff.md */
 export const DIAL_MS = 20_000
-/** After the name was resolved: three SYNs. Once a network that was cut is back, a new attempt is sooner than TCP's fourth. */
+/** Three SYNs once the name is resolved. After a network cut, a new attempt comes sooner than TCP's fourth SYN. */
 const TCP_MS = 4_000
 
 /** Ends `socket` with an error if the host does not accept its TCP connection within 4 s after its name was resolved. */

@@ -1,4 +1,4 @@
-/** The material of a TLS connection to a CA, as its files have it now: `tls()` of a plugin's context. */
+/** The TLS material of a connection to a CA, from the current files: `tls()` of a plugin's context. */
 
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { getCACertificates } from 'node:tls'
@@ -14,7 +14,7 @@ import {
 import { reasonOf } from '../answers/reason-of.ts'
 
 export interface ConnectionTlsOptions {
-  /** A file, `system` for the operating system's, or PEM itself; absent: no roots are named. */
+  /** A file, `system` for the operating system's roots, or PEM itself; absent: no roots are named. */
   readonly rootCert?: string
   /** Paths of a PEM chain and its key, used as soon as both are there. */
   readonly clientCertificate?: { readonly certFile: string; readonly keyFile: string }
@@ -24,7 +24,7 @@ export interface ConnectionTlsOptions {
 }
 
 /**
- * Reads the files each time that it is called, and resolves with the same object while nothing has changed. A file
+ * Reads the files at each call, and resolves with the same object while nothing has changed. A file
  * that has become unreadable keeps its last content, after one warning. Rejects with a local `CAError` `unavailable` while the root was
  * never readable. Throws a `TypeError` for a `rootCert` that is empty, or PEM without a certificate.
  */
@@ -109,7 +109,7 @@ function rootSource(rootCert: string | undefined): RootSource {
   }
 }
 
-/** The certificate and key that this client shows, where they are there. */
+/** The certificate and key that this client presents, if the files exist. */
 class ClientCertificateFiles {
   readonly #certificate: ChangingFile
   readonly #key: ChangingFile
@@ -158,7 +158,7 @@ function systemRoots(): Buffer {
   throw new Error('Cannot use rootCert "system": the system has no roots. Install ca-certificates, or name a file.')
 }
 
-/** Only what was parsed, encoded again: TLS libraries also read blocks with other labels, which nobody has looked at. */
+/** Encodes only what was parsed: TLS libraries also read blocks with other labels, which nothing has checked. */
 function checkRoots(what: string, pem: Buffer): Buffer {
   let certificates: readonly X509Certificate[]
   try {

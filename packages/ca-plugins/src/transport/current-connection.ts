@@ -1,4 +1,4 @@
-/** The one open connection to a service, made again when the files behind it have changed. */
+/** The open connection to a service, replaced when the files behind it change. */
 import { type TlsMaterial, untilAborted } from '@livery/core/plugin'
 
 export interface Connection {
@@ -42,7 +42,7 @@ export class CurrentConnection<C extends Connection, M = TlsMaterial> implements
   /** Rejects as `material` does, or with the signal's reason. */
   async lease(signal?: AbortSignal): Promise<Lease<C>> {
     const material = await (signal ? untilAborted(this.#material(), signal) : this.#material())
-    // The caller has aborted it, and nobody would close what it opens.
+    // A connection that is opened now would never be closed.
     if (this.#isClosed) throw new Error('Cannot connect: the connection is closed.')
     const held = this.#current(material)
     held.calls++
@@ -92,7 +92,7 @@ export class CurrentConnection<C extends Connection, M = TlsMaterial> implements
 
 const SYSTEM_ROOTS: TlsMaterial = {}
 
-/** The material of a connection that has no files. */
+/** The material of a connection without files. */
 export async function systemRoots(): Promise<TlsMaterial> {
   return SYSTEM_ROOTS
 }

@@ -43,7 +43,7 @@ async function ask(t: TestContext, first: string, again?: string) {
   const server = await serve(t, first, again)
   const client = new HttpsJson({ address: server.address, tls: undefined, clock: new FakeClock(), timeoutMs: 60_000 })
   t.after(() => client[Symbol.asyncDispose]())
-  // By no clock: what does not end by itself is ended by the time-out of the test.
+  // The timeout of the test ends a call that does not end by itself.
   return { answer: client.request({ action, path: 'x', signal: t.signal }), sent: server.sent }
 }
 

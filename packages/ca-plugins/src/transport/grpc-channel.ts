@@ -1,4 +1,4 @@
-/** Where a channel leads, and the calls that it carries. */
+/** The target of a channel, and the calls that it carries. */
 import type { Metadata } from '@grpc/grpc-js'
 import type { Clock, TlsMaterial } from '@livery/core/plugin'
 
@@ -7,11 +7,11 @@ export interface ChannelCall {
   readonly path: string
   readonly request: Uint8Array
   readonly metadata: Metadata
-  /** Sent to the server, which may stop its work then; the caller ends the call. Milliseconds; default: none. */
+  /** The deadline that the server gets, after which it may stop; the caller ends the call. Milliseconds; default: none. */
   readonly timeoutMs?: number | undefined
 }
 
-/** Where the server is, and how it proves itself. */
+/** The address of the server, and how it proves itself. */
 export interface ChannelTarget {
   /** A name or an address; an IPv6 address without its brackets. */
   readonly host: string
@@ -39,7 +39,7 @@ export interface ChannelOptions {
   readonly clock: Clock
   /** Default: no probes. */
   readonly keepalive?: Keepalive | undefined
-  /** In [0, 1). Default: `Math.random`. */
+  /** A number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
 }
 

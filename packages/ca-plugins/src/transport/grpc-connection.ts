@@ -9,11 +9,11 @@ import { Http2Channel } from './http2-channel.ts'
 interface UnaryCall extends Omit<ChannelCall, 'timeoutMs'> {
   readonly signal: AbortSignal
   /**
-   * How long to wait for the connection before the call, milliseconds; without one it fails then as it would have at once.
+   * How long to wait for a connection before the call, milliseconds; then the call fails as it would have at once.
    * Default: no wait.
    */
   readonly connectWithinMs?: number | undefined
-  /** By our own clock: gRPC's deadline reads the machine's. Default: the signal alone ends the call. */
+  /** A deadline by our own clock: gRPC's deadline reads the machine's. Default: the signal alone ends the call. */
   readonly deadline?: CallDeadline
 }
 
@@ -24,7 +24,7 @@ interface CallDeadline {
   readonly expire: () => void
 }
 
-/** Of calls in a row. */
+/** The failures in a row that a connection may have. */
 const MAX_FAILURES = 2
 
 /** Statuses that a new connection may avoid. */
@@ -48,13 +48,13 @@ export class GrpcConnection implements Connection {
     this.#channel = new Http2Channel(options)
   }
 
-  /** Whether so many calls failed in a row that a new connection should be tried: it resolves the name again. */
+  /** Whether enough calls failed in a row to try a new connection, which resolves the name again. */
   get isWorn(): boolean {
     return this.#failures >= MAX_FAILURES
   }
 
   /**
-   * Bytes to bytes, so that the caller can distinguish a bad answer from a broken connection. Rejects with a `ServiceError`, the
+   * Takes and returns bytes, so that the caller can distinguish a bad answer from a broken connection. Rejects with a `ServiceError`, the
    * deadline's error, or the signal's reason.
    */
   async call({ path, request, metadata, signal, connectWithinMs, deadline }: UnaryCall): Promise<Buffer> {
@@ -71,7 +71,7 @@ export class GrpcConnection implements Connection {
       this.#failures = 0
       return answer
     } catch (error) {
-      // A call that its caller has aborted says nothing about the connection.
+      // A call that its caller aborted says nothing about the connection.
       if (isLate || !signal.aborted)
         this.#failures = isBroken(error) && this.#channel.keepsConnection ? this.#failures + 1 : 0
       throw error

@@ -6,9 +6,9 @@ import { scrub } from '../answers/scrub.ts'
 import { retryDelayOf } from './retry-info.ts'
 
 export interface FailedCall {
-  /** After "Cannot": `get a certificate for … from …`. */
+  /** Follows "Cannot" in the message: `get a certificate for … from …`. */
   readonly action: string
-  /** Tokens and whatever else must not come back in a message. */
+  /** Tokens and other values that must not appear in a message. */
   readonly secrets: readonly string[]
   /** The remedy; no period at the end. */
   readonly remedyOf: (code: CAErrorCode) => string
@@ -24,7 +24,7 @@ const CODES: Readonly<Partial<Record<status, CAErrorCode>>> = {
   [status.DEADLINE_EXCEEDED]: 'timeout',
 }
 
-/** Statuses by which a CA refuses a lifetime that its policy does not allow. */
+/** Statuses with which a CA refuses a lifetime that its policy does not allow. */
 const POLICY: ReadonlySet<status> = new Set([status.INVALID_ARGUMENT, status.FAILED_PRECONDITION, status.OUT_OF_RANGE])
 
 /** Whether a call ended with a gRPC status, rather than before it was made or with a signal's reason. */
@@ -32,7 +32,7 @@ export function isStatus(error: unknown): error is ServiceError {
   return error instanceof Error && !(error instanceof CAError) && 'code' in error && typeof error.code === 'number'
 }
 
-/** As a library makes it of a call that ended with `code`, which may be one that gRPC does not know. */
+/** Builds the error that a library makes for `code`, which gRPC may not know. */
 export function serviceError(code: status, details: string, metadata = new Metadata()): ServiceError {
   return Object.assign(new Error(`${code} ${status[code] ?? 'unknown'}: ${details}`), { code, details, metadata })
 }
@@ -40,7 +40,7 @@ export function serviceError(code: status, details: string, metadata = new Metad
 /** The status never becomes the `cause`: its text is not scrubbed. */
 export function caErrorOfStatus(error: ServiceError, { action, secrets, remedyOf, lasting }: FailedCall): CAError {
   const code = codeOf(error)
-  // An access token of Google's, which looks like no other.
+  // Google's access tokens look like no other.
   const text = scrub(String(error.details ?? ''), secrets).replace(/\bya29\.[\w.-]+/g, '[token]')
   return caError(code, {
     action,
@@ -53,7 +53,7 @@ export function caErrorOfStatus(error: ServiceError, { action, secrets, remedyOf
 
 function codeOf({ code, details }: ServiceError): CAErrorCode {
   if (POLICY.has(code) && /\bTTL\b|lifetime|validity/i.test(details)) return 'ttl-too-long'
-  // grpc-js reports a message beyond our own limit so.
+  // grpc-js reports a message beyond our own limit with this status.
   if (code === status.RESOURCE_EXHAUSTED && /message larger than max/i.test(details)) return 'bad-response'
   return CODES[code] ?? 'unavailable'
 }

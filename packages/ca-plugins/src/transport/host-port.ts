@@ -15,14 +15,14 @@ export function parseHostPort(field: string, text: string): HostPort {
   throw new TypeError(`Cannot use ${field} ${shown}: it ${userinfoProblem(text) ?? NO_HOST_PORT}.`)
 }
 
-/** Why `text` cannot be called as an address, as the `problem` of an option; `undefined` if it is one. */
+/** Why `text` is not a usable address, as the `problem` of an option; `undefined` if it is one. */
 export function hostPortProblem(text: string): string | undefined {
   const parsed = readHostPort(text)
   if (!parsed) return userinfoProblem(text) ?? NO_HOST_PORT
   return parsed.port === 0 ? 'has port 0, which cannot be called. Name the port of the CA' : undefined
 }
 
-/** Why an address cannot be used that could have a user name or a password in it, as the `problem` of an option. */
+/** Why an address is refused that may contain a user name or a password, as the `problem` of an option. */
 export function userinfoProblem(address: string): string | undefined {
   if (!address.includes('@')) return undefined
   return 'has an "@". Leave a user name, password or token out of an address, and write an "@" of its path as %40'

@@ -7,18 +7,18 @@ import type { Connection } from './current-connection.ts'
 import { boundInterimAnswers } from './interim-answers.ts'
 import { keyExchangeOf } from './key-exchange.ts'
 
-// An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
+// An import of node:http loads Node's WebSocket client for its exports: 30 ms of CPU.
 const http = process.getBuiltinModule('node:http')
 
 export interface HttpRequest {
   /** Default: `GET`. */
   readonly method?: 'GET' | 'POST'
   readonly headers?: Readonly<Record<string, string>>
-  /** An object is sent as JSON; a text as it is, and `headers` has its type. */
+  /** An object is sent as JSON; a text unchanged, with its type in `headers`. */
   readonly body?: object | string
 }
 
-/** As many as a node asks for at once; further calls wait for one of them. */
+/** Enough for the calls that a node makes at once; further calls wait. */
 const MAX_CONNECTIONS = 64
 /** How long a connection is idle before TCP probes the peer; Node's default is one second. */
 const KEEPALIVE_MS = 20_000
@@ -80,7 +80,7 @@ export class HttpPool implements Connection {
           socket.once('secureConnect', () => connected(keyExchangeOf(socket)))
       })
     boundInterimAnswers(request)
-      // Stays after the response: later failures surface on the response stream.
+      // The listener stays after the response: later failures surface on the response stream.
       .on('error', reject)
       .on('response', resolve)
       .end(text)

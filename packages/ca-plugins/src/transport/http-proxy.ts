@@ -5,10 +5,10 @@ import { reasonOf } from '../answers/reason-of.ts'
 import { formatHostPort, type HostPort, isLoopback } from './host-port.ts'
 import { boundInterimAnswers } from './interim-answers.ts'
 
-// An import of node:http loads Node's client of WebSockets, for its exports: 30 ms of CPU.
+// An import of node:http loads Node's WebSocket client for its exports: 30 ms of CPU.
 const http = process.getBuiltinModule('node:http')
 
-/** As gRPC's clients have them, in the order in which they count; programs on HTTP write some in capitals. */
+/** The variables of gRPC's clients in order of precedence; programs on HTTP write some in capitals. */
 const PROXIES = ['grpc_proxy', 'https_proxy', 'HTTPS_PROXY', 'http_proxy']
 const EXCEPTIONS = ['no_grpc_proxy', 'no_proxy', 'NO_PROXY']
 
@@ -26,7 +26,7 @@ export function proxyFor(host: string, environment: NodeJS.ProcessEnv): Proxy | 
   return parseProxy(variable, environment[variable] ?? '')
 }
 
-/** Resolves when bytes on `socket`, which connects to the proxy, go to the target. Rejects with a reason that names the proxy. */
+/** Resolves once bytes on `socket`, which connects to the proxy, go to the target. Rejects with a reason that names the proxy. */
 export async function openTunnel(socket: Socket, proxy: Proxy, target: HostPort): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const path = formatHostPort(target)
@@ -34,7 +34,7 @@ export async function openTunnel(socket: Socket, proxy: Proxy, target: HostPort)
   const headers = { host: path, ...(proxy.authorization && { 'proxy-authorization': proxy.authorization }) }
   boundInterimAnswers(http.request({ method: 'CONNECT', path, headers, createConnection: () => socket }))
     .once('connect', ({ statusCode = 0 }, _, head) => {
-      // The server can have spoken already.
+      // The server may have sent bytes already.
       if (head.length > 0) socket.unshift(head)
       if (statusCode >= 200 && statusCode < 300) resolve()
       else reject(new Error(`no connection ${through}: it answered CONNECT ${path} with HTTP status ${statusCode}`))
@@ -59,7 +59,7 @@ function parseProxy(variable: string, value: string): Proxy {
   }
 }
 
-/** `entry`: `*`, a domain, which stands for the names below it, too, an address, or a network such as 10.0.0.0/8. */
+/** `entry`: `*`, an address, a network such as 10.0.0.0/8, or a domain, which covers the names below it, too. */
 function matches(host: string, entry: string): boolean {
   if (entry === '*') return true
   const [network = '', prefix] = entry.split('/')

@@ -1,4 +1,4 @@
-/** Unary calls over one HTTP/2 session, which is dialled when a call needs it and again after it was lost. */
+/** Makes unary calls over one HTTP/2 session, which it dials on demand and again after a loss. */
 import { constants } from 'node:http2'
 import { status } from '@grpc/grpc-js'
 import { after, type Clock, sleep, untilAborted } from '@livery/core/plugin'
@@ -11,7 +11,7 @@ import { Outage } from './outage.ts'
 import { SessionActivity } from './session-activity.ts'
 import { callUnary } from './unary-stream.ts'
 
-/** A server that finds the probes too many says so: https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md */
+/** A server says this of probes that come too often: https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md */
 const TOO_MANY_PINGS = Buffer.from('too_many_pings')
 
 export class Http2Channel {
@@ -19,7 +19,7 @@ export class Http2Channel {
   #keepalive: Keepalive | undefined
   readonly #outage: Outage
   readonly #dial: Dial
-  /** Names and values in turn, of every call. */
+  /** Alternating names and values that each call sends. */
   readonly #headers: readonly string[]
   readonly #closing = new AbortController()
   #current: SessionActivity | undefined
@@ -43,14 +43,14 @@ export class Http2Channel {
     }).flat()
   }
 
-  /** Whether a call that has failed leaves its connection as it was, so that only a new channel has a new one. */
+  /** Whether the connection survives a failed call, so that only a new channel makes a new connection. */
   get keepsConnection(): boolean {
     return this.#usable !== undefined
   }
 
   /**
-   * Dials again and again, as long as somebody waits. Resolves once connected, or when the time is up and nothing is known to be
-   * wrong. Rejects with a `ServiceError` if the server could not be reached by then, or with the signal's reason.
+   * Dials again while a caller waits. Resolves once connected, or when the time is up without a known fault.
+   * Rejects with a `ServiceError` if the server could not be reached by then, or with the signal's reason.
    */
   async ready(withinMs: number, signal: AbortSignal): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>()
@@ -66,7 +66,7 @@ export class Http2Channel {
         if (!isOver) return
       } catch (error) {
         signal.throwIfAborted()
-        // Each further attempt would fail at once, and nothing else would have a turn.
+        // Each further attempt would fail at once, and starve the event loop.
         if (this.#closing.signal.aborted) throw serviceError(status.UNAVAILABLE, 'No connection: the channel is closed')
         failure = error
       }
@@ -96,13 +96,13 @@ export class Http2Channel {
     this.#current?.session.destroy()
   }
 
-  /** After a GOAWAY a session ends on its own, once its open calls have. */
+  /** A session ends after its open calls once it has received a GOAWAY. */
   get #usable(): SessionActivity | undefined {
     const session = this.#current?.session
     return session && !session.closed && !session.destroyed ? this.#current : undefined
   }
 
-  /** For those who wait for a server that could not be reached. */
+  /** The next session, for callers that wait for an unreachable server. */
   #nextSession(): Promise<SessionActivity> {
     this.#waiting ??= this.#pause()
       .then(() => this.#session())
@@ -112,7 +112,7 @@ export class Http2Channel {
     return this.#waiting
   }
 
-  /** One attempt for all calls that need it. */
+  /** All calls that need a session share one attempt. */
   async #session(): Promise<SessionActivity> {
     if (this.#usable) return this.#usable
     this.#connecting ??= this.#connect().finally(() => {

@@ -17,14 +17,14 @@ import { keyExchangeOf } from './key-exchange.ts'
 
 const SESSION_OPTIONS: ClientSessionOptions = {
   settings: { enablePush: false },
-  // A token may be as long as the server takes.
+  // A token may be as long as the server accepts.
   maxSendHeaderBlockLength: 1_048_576,
   // Megabytes: the answers of a full window of calls. At the limit Node drops headers of answers.
   maxSessionMemory: 256,
 }
 
 /**
- * Resolves with a session whose server has spoken HTTP/2. Rejects with what kept it from that, after 20 s at the latest,
+ * Resolves with a session once its server has spoken HTTP/2. Rejects with the cause of a failure, after 20 s at the latest,
  * and as soon as `signal` is aborted.
  */
 export type Dial = (signal: AbortSignal) => Promise<ClientHttp2Session>
@@ -45,7 +45,7 @@ export function dialer(target: ChannelTarget, clock: Clock, environment: NodeJS.
     signal.addEventListener('abort', onAbort)
     try {
       if (proxy) {
-        // What is spoken through the tunnel has the reason of its end.
+        // The protocol inside the tunnel reports why it ended.
         await openTunnel(socket.on('error', ignore), proxy, target)
         if (tls) socket = connectTls({ ...tls, socket })
       }
@@ -61,7 +61,7 @@ export function dialer(target: ChannelTarget, clock: Clock, environment: NodeJS.
   }
 }
 
-/** With what gRPC's variables say where the configuration is silent. */
+/** gRPC's environment variables apply where the configuration is silent. */
 function tlsOptions(
   { host, serverName, sentName = host, material }: ChannelTarget,
   { GRPC_SSL_CIPHER_SUITES: ciphers, GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: rootsFile }: NodeJS.ProcessEnv,
@@ -74,10 +74,10 @@ function tlsOptions(
       ...(groups && { ecdhCurve: groups.join(':') }),
       ...(clientCertificate && { cert: clientCertificate.certificate, key: clientCertificate.key }),
     }),
-    // TLS has no addresses for names, and Node 26 throws: then none is sent.
+    // TLS allows no addresses as names, and Node 26 throws: then none is sent.
     servername: isIP(sentName) ? '' : sentName,
     ALPNProtocols: ['h2'],
-    // Not the default, which NODE_TLS_REJECT_UNAUTHORIZED turns off for a whole process.
+    // Explicit, since NODE_TLS_REJECT_UNAUTHORIZED turns the default off for a whole process.
     rejectUnauthorized: true,
     checkServerIdentity: (_, certificate) => checkServerIdentity(serverName, certificate),
   }
@@ -91,10 +91,10 @@ async function openSession(socket: Socket, plaintext: boolean): Promise<ClientHt
     createConnection: () => socket,
   })
     .once('remoteSettings', () => resolve(session))
-    // Stays to the end: a session that fails must not end the process; its calls have the reason.
+    // The listener stays: a session that fails must not end the process, and its calls have the reason.
     .on('error', reject)
     .once('close', () => reject(new Error('the server closed the connection')))
-  // A session whose TLS socket fails neither says so nor destroys it: a refused client certificate does that.
+  // A TLS socket that fails, as for a refused client certificate, neither notifies nor destroys its session.
   socket.once('error', error => {
     socket.destroy()
     reject(error)

@@ -27,7 +27,7 @@ export interface HttpsJsonOptions {
 }
 
 export interface JsonRequest extends HttpRequest {
-  /** After "Cannot", for errors: `get a certificate for … from …`. */
+  /** Follows "Cannot" in errors: `get a certificate for … from …`. */
   readonly action: string
   /** Relative to the address, without a slash at its start. */
   readonly path: string
@@ -46,7 +46,7 @@ export class HttpsJson implements AsyncDisposable {
   readonly #options: Required<HttpsJsonOptions>
   readonly #pool: CurrentConnection<HttpPool>
   readonly #outage: Outage
-  /** Of the newest connection; else the roots are those of Node.js. */
+  /** Whether the newest connection has its own roots; otherwise it uses those of Node.js. */
   #hasRoots = false
 
   constructor(options: HttpsJsonOptions) {
@@ -87,7 +87,7 @@ export class HttpsJson implements AsyncDisposable {
     return { status: response.statusCode ?? 0, headers: response.headers, text, json: jsonObject(text) }
   }
 
-  /** Waits for as long as a request may wait for its connection: not at all, unless it says so. */
+  /** Waits for a connection for as long as the request allows: by default not at all. */
   async reachable(
     { connectWithinMs: ms }: Pick<CertificateRequest, 'connectWithinMs'>,
     signal: AbortSignal,
@@ -120,7 +120,7 @@ function tooLong(action: string, maxBytes: number): CAError {
   return caError('bad-response', { action, reason, remedy: 'Check the address' })
 }
 
-/** So that a relative path resolves below it. */
+/** A slash at the end makes a relative path resolve below the address. */
 export function withSlash(address: string): string {
   return address.replace(/\/*$/, '/')
 }

@@ -1,11 +1,11 @@
-/** The bound of what a server may send over HTTP/1.1 before its answer: of every client of the project. */
+/** Bounds what a server may send over HTTP/1.1 before its answer, for every client of the project. */
 import type { ClientRequest } from 'node:http'
 
-/** A proxy sends one or two, and nobody here has a use for them. */
+/** A proxy sends one or two, and no client here uses them. */
 const MAX_INTERIM_ANSWERS = 16
 const MAX_BYTES = 65_536
 
-/** Ends `request` at too many answers of a status 1xx, which would go on until its deadline, and at one that changes the protocol. */
+/** Ends `request` after too many answers of a status 1xx, which could continue until its deadline, and at a change of protocol. */
 export function boundInterimAnswers(request: ClientRequest): ClientRequest {
   let count = 0
   let bytes = 0
@@ -22,7 +22,7 @@ export function boundInterimAnswers(request: ClientRequest): ClientRequest {
     })
     .on('upgrade', (_, socket) => {
       socket.destroy()
-      // From here on Node reports nothing more of it.
+      // Node reports nothing more of the request after this.
       request.emit('error', new Error('the server changed to another protocol (101)'))
     })
 }

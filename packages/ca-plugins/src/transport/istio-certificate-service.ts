@@ -22,7 +22,7 @@ export const istioCertificateService = {
   },
 } satisfies ServiceDefinition
 
-/** Has memory from one request to the next: each would take some pieces of its own, which cost more than the encoding. */
+/** Reuses memory between requests: fresh pieces for each would cost more than the encoding. */
 let writer = new BinaryWriter()
 
 export function encodeRequest(request: IstioCertificateRequest): Buffer {
@@ -30,7 +30,7 @@ export function encodeRequest(request: IstioCertificateRequest): Buffer {
     const { buffer, byteOffset, byteLength } = IstioCertificateRequest.encode(request, writer).finish()
     return Buffer.from(buffer, byteOffset, byteLength)
   } catch (error) {
-    // It holds a part of this one.
+    // The old writer holds a part of this request.
     writer = new BinaryWriter()
     throw error
   }
@@ -40,7 +40,7 @@ export function encodeResponse(response: IstioCertificateResponse): Buffer {
   return Buffer.from(IstioCertificateResponse.encode(response).finish())
 }
 
-/** The text of a metadata field, or `undefined` if it is absent or no text. */
+/** The text of a metadata field, or `undefined` if it is absent or not text. */
 export function metadataText({ metadata }: IstioCertificateRequest, name: string): string | undefined {
   return metadata?.fields.get(name)?.kind?.value
 }

@@ -1,7 +1,7 @@
 /** The key exchange group of a TLS connection. */
 import type { TLSSocket } from 'node:tls'
 
-/** By the names that Node.js reports. A server chooses among those that were offered, so there are few: each is a label of a metric. */
+/** Keyed by the names that Node.js reports. A server picks one that was offered, so there are few: each is a label of a metric. */
 const NAMES: Readonly<Record<string, string>> = {
   X25519MLKEM768: 'X25519MLKEM768',
   SecP256r1MLKEM768: 'SecP256r1MLKEM768',

@@ -16,7 +16,7 @@ export class MessageReader {
     this.#maxBytes = maxBytes
   }
 
-  /** Throws a `ServiceError` if the message is too long, compressed, or not the only one. Nothing is to be added after that. */
+  /** Throws a `ServiceError` if the message is too long, compressed, or not the only one. Add nothing after that. */
   add(data: Buffer): void {
     const part = this.#hasLength ? data : this.#readPrefix(data)
     if (part.length === 0) return
@@ -53,7 +53,7 @@ export class MessageReader {
     return bytes.subarray(PREFIX_BYTES)
   }
 
-  /** A message mostly comes whole; the memory of others is taken once, so that many small pieces cost no more. */
+  /** A message mostly comes whole; the memory for a split one is taken once, so that many small pieces cost no more. */
   #append(part: Buffer): void {
     if (part.length === this.#length) this.#message = part
     else {

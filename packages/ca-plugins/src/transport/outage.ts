@@ -6,7 +6,7 @@ export class Outage {
   readonly #clock: Clock
   readonly #random: () => number
   #failures = 0
-  /** When the first of the failures was. */
+  /** The time of the first failure. */
   #since = 0
 
   /** `random`: in [0, 1). */
@@ -25,7 +25,7 @@ export class Outage {
     this.#failures = 0
   }
 
-  /** Before the next attempt, milliseconds: 0 if none has failed since the server was reached. */
+  /** The wait before the next attempt, milliseconds; 0 without a failure since the server was reached. */
   delayMs(): number {
     if (this.#failures === 0) return 0
     return redialDelay(this.#failures, this.#clock.now() - this.#since, this.#random())

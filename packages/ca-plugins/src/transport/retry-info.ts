@@ -11,7 +11,7 @@ export function retryDelayOf({ metadata }: { readonly metadata?: ServiceError['m
     const delay = info && RetryInfo.decode(info.value).retryDelay
     return delay && Math.max(0, Number(delay.seconds) * 1000 + delay.nanos / 1e6)
   } catch {
-    // A detail that cannot be read is left out: the status itself has been understood.
+    // An unreadable detail is left out: the status itself has been understood.
     return undefined
   }
 }

@@ -10,11 +10,11 @@ import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { serviceError } from './grpc-status.ts'
 import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
 
-/** Before an answer; gRPC has no use for them, and a proxy sends one or two. */
+/** gRPC has no use for interim answers, and a proxy sends one or two. */
 const MAX_INTERIM_ANSWERS = 16
 
 interface UnaryRequest {
-  /** Names and values in turn, the pseudo-headers first: Node takes an object apart at a cost. */
+  /** Alternating names and values, the pseudo-headers first: taking an object apart costs Node time. */
   readonly headers: readonly string[]
   readonly message: Uint8Array
   /** The longest answer that is read. */
@@ -37,7 +37,7 @@ interface Outcome {
   readonly reject: (reason: unknown) => void
 }
 
-/** On a stream: its call, until the stream is closed. */
+/** The key of a stream's call, which is set until the stream is closed. */
 const CALL = Symbol('call')
 
 type CallStream = ClientHttp2Stream & { [CALL]?: UnaryStream | undefined }
@@ -81,7 +81,7 @@ class UnaryStream {
       this.#cancel(serviceError(status.UNKNOWN, `The answer is not gRPC but ${typeOf(headers)}`))
   }
 
-  /** Of a status 1xx: without a bound they would go on until the deadline. */
+  /** Counts answers of a status 1xx: without a bound they would continue until the deadline. */
   onInterimAnswer(): void {
     if (++this.#interimAnswers > MAX_INTERIM_ANSWERS)
       this.#cancel(
@@ -102,7 +102,7 @@ class UnaryStream {
     }
   }
 
-  /** Everything was read. A stream that ends without trailers is about to be closed, with the reason. */
+  /** Everything was read. A stream without trailers is about to close with the reason. */
   onEnd(): void {
     if (this.#trailers && !this.#isSettled) this.#settle(() => this.#answer(this.#trailers ?? {}))
   }
@@ -112,7 +112,7 @@ class UnaryStream {
   }
 
   onClose(): void {
-    // Only a collection of the whole heap takes a stream that was closed, and what it holds: the answer, the request.
+    // Only a full garbage collection frees a closed stream and what it holds: the answer, the request.
     this.#stream[CALL] = undefined
     if (this.#isSettled) return
     this.#settle(() => {
@@ -140,14 +140,14 @@ class UnaryStream {
     }
   }
 
-  /** The message, if the status is OK. */
+  /** Returns the message if the status is OK. */
   #answer(trailers: IncomingHttpHeaders): Buffer {
     const failure = failureIn(trailers, this.#httpStatus)
     if (failure) throw failure
     return this.#reader.message()
   }
 
-  /** The stream was closed without a status: by the server, or since its connection is gone. */
+  /** The server closed the stream without a status, or its connection is gone. */
   #brokenOff(): ServiceError {
     const reason = this.#error && isOfConnection(this.#error) ? `: ${this.#error.message}` : ''
     if (this.#session.destroyed || reason !== '')
@@ -160,7 +160,7 @@ class UnaryStream {
   }
 }
 
-/** Listeners that all streams share. They stay: a stream that fails after its answer must not end the process. */
+/** All streams share these listeners. They stay: a stream that fails after its answer must not end the process. */
 function listen(stream: CallStream): void {
   stream
     .on('response', onResponse)
@@ -200,7 +200,7 @@ function onClose(this: CallStream): void {
   this[CALL]?.onClose()
 }
 
-/** Names and values that HTTP/2 does not allow are refused by Node. */
+/** Node refuses names and values that HTTP/2 does not allow. */
 function openStream(session: ClientHttp2Session, headers: readonly string[]): ClientHttp2Stream {
   try {
     return session.request(headers)
@@ -220,7 +220,7 @@ const RESET_STATUS: ReadonlyMap<number, readonly [status, string]> = new Map([
   ],
 ] as const)
 
-/** Node makes this one of a RST_STREAM: its code says more. */
+/** Node derives ERR_HTTP2_STREAM_ERROR from a RST_STREAM, whose code says more. */
 function isOfConnection(error: Error): boolean {
   return !('code' in error) || error.code !== 'ERR_HTTP2_STREAM_ERROR'
 }
@@ -235,7 +235,7 @@ function failureIn(trailers: IncomingHttpHeaders, httpStatus: number | undefined
   return serviceError(code in status ? code : status.UNKNOWN, details, statusDetailsIn(trailers))
 }
 
-/** What is read of the answer beside its status: when to ask again. */
+/** The only detail read beside the status: when to ask again. */
 function statusDetailsIn(trailers: IncomingHttpHeaders): Metadata {
   const metadata = new Metadata()
   const details = textOf(trailers['grpc-status-details-bin'])
@@ -266,7 +266,7 @@ function isGrpc(headers: IncomingHttpHeaders): boolean {
   return /^application\/grpc(?:[+;]|$)/.test(headers['content-type'] ?? '')
 }
 
-/** Of an answer that is not gRPC: enough to recognize a proxy's page. */
+/** Describes an answer that is not gRPC, enough to recognize a proxy's page. */
 function typeOf(headers: IncomingHttpHeaders): string {
   return (headers['content-type'] ?? 'of no type').slice(0, 64)
 }
@@ -275,7 +275,7 @@ function textOf(value: string | readonly string[] | undefined): string | undefin
   return typeof value === 'string' ? value : value?.[0]
 }
 
-/** Percent-encoded UTF-8; what is not stays as it came. */
+/** Decodes percent-encoded UTF-8; any other text stays unchanged. */
 function decodeMessage(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -9,7 +9,7 @@ import { Outage } from './outage.ts'
 import { untilReachable } from './until-reachable.ts'
 
 const WAIT_MS = 450
-/** Until the attempts of that wait, the last of which are as far apart as the wait lasts. */
+/** The pauses between the attempts, which add up to that wait. */
 const PAUSES_MS = [50, 100, 100, 100, 100]
 
 async function setUp() {
@@ -24,7 +24,7 @@ async function setUp() {
       signal: controller.signal,
       outage,
     })
-  /** Until a refused attempt is followed by its pause, which then passes. */
+  /** Waits for the pause after a refused attempt, and lets it pass. */
   const pause = async (ms: number) => {
     await clock.waitForDeadline(time => time === clock.now() + ms)
     await clock.advance(ms)

@@ -1,4 +1,4 @@
-/** Waits until a server accepts connections: HTTP clients connect with a request only, where a gRPC channel connects on its own. */
+/** Waits until a server accepts connections: an HTTP client connects only with a request, a gRPC channel on its own. */
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, type Clock, sleep } from '@livery/core/plugin'
@@ -10,12 +10,12 @@ interface Reach {
   /** How long to wait at most, milliseconds. */
   readonly ms: number
   readonly signal: AbortSignal
-  /** Of the server: kept from one wait to the next. */
+  /** The server's outage, kept from one wait to the next. */
   readonly outage: Outage
 }
 
 /**
- * Resolves once a TCP connection to the host of `url` is accepted, or when the time is up: the request that follows knows the
+ * Resolves once a TCP connection to the host of `url` is accepted, or when the time is up: the request that follows finds the
  * reason. Rejects with the signal's reason.
  */
 export async function untilReachable(url: URL, { clock, ms, signal, outage }: Reach): Promise<void> {
@@ -40,7 +40,7 @@ async function accepts(
   using _tcp = limitConnecting(socket, host, clock)
   using _deadline = after(clock, ms, () => socket.destroy())
   try {
-    // Rejects on an error; an attempt that is given up ends without one.
+    // Rejects on an error; an abandoned attempt closes without one.
     await Promise.race([once(socket, 'connect'), once(socket, 'close')])
     return !socket.destroyed
   } catch {

@@ -14,19 +14,19 @@ export interface CAClient extends AsyncDisposable {
    */
   issue(request: CertificateRequest): Promise<IssuedCertificate>
   /**
-   * The CA's trust anchors now (PEM, one certificate per element), where it can tell them apart from a chain. The list
-   * is complete: a root that is missing from it is one that the CA has given up.
+   * The CA's trust anchors now (PEM, one certificate per element), if it can list them apart from a chain. The list
+   * is complete: the CA has given up a root that is missing from it.
    */
   trustBundle?(options: { readonly signal: AbortSignal }): Promise<readonly string[]>
   /**
-   * The CA's lists of the roots of other trust domains whose identities the workloads are to trust, where it has such: by
-   * trust domain, PEM, one certificate per element. The map is complete: a trust domain that is missing is trusted no
-   * longer on its account. Asked for with `trustBundle`, and as it after a change of `roots`.
+   * The roots of other trust domains that the workloads are to trust, if the CA lists any: by trust domain, PEM, one
+   * certificate per element. The map is complete: a trust domain that is missing is no longer trusted on the CA's
+   * account. Called together with `trustBundle`, also after a change of `roots`.
    */
   federatedBundles?(options: { readonly signal: AbortSignal }): Promise<ReadonlyMap<string, readonly string[]>>
   /**
-   * Whether the last list was not complete after all: a CA of several has not answered since the start, and its roots are
-   * not known. Then no root is given up. Default: `false`.
+   * Whether the last list was incomplete: one of several CAs has not answered since the start, so its roots are
+   * unknown. Then no root is given up. Default: `false`.
    */
   readonly isListPartial?: boolean
   /** Calls `listener` when something changed on the CA's side: new roots, new files. */
@@ -46,13 +46,13 @@ export interface CertificateRequest {
   /** Aborted when nobody waits for the answer, or at the deadline. */
   readonly signal: AbortSignal
   /**
-   * The CA as a whole is down: a client of a network waits so long for its connection before it asks, milliseconds, and so
-   * finds a CA that is back at once. Absent: it fails as soon as there is no connection.
+   * How long a network client waits for its connection, milliseconds, while the CA as a whole is down: it then finds a CA
+   * that is back at once. Absent: it fails as soon as there is no connection.
    */
   readonly connectWithinMs?: number
   /**
-   * What the identity has until it gets the new certificate: a plugin with several CAs can put off the next one by it
-   * ({@link CAError.deferred}). Absent for an identity that needs one now: it has none, or one that peers refuse, or an operator wishes another.
+   * The certificate in use until the new one comes: it lets a plugin with several CAs defer the next CA
+   * ({@link CAError.deferred}). Absent if the identity needs one now: it has none, peers refuse it, or an operator wishes another.
    */
   readonly replaces?: {
     /** Milliseconds since the epoch. */
@@ -65,7 +65,7 @@ export interface CertificateRequest {
    * and never sees the key; a source that brings its own key never calls it.
    */
   csr(): Promise<CertificateSigningRequest>
-  /** Where a plugin that waits for an approval notes how to find the request again. Absent outside the SecretManager. */
+  /** Lets a plugin that waits for an approval note how to find the request again. Absent outside the SecretManager. */
   readonly ticket?: RequestTicket
 }
 
@@ -91,8 +91,8 @@ export interface IssuedCertificate {
   /** The roots that came along (PEM, one certificate per element), if any did. */
   readonly roots?: readonly string[]
   /**
-   * For whom `roots` count. `identity`: a source that is not the trust domain's CA, such as a folder of this one
-   * workload; they are then all that it has, and no other identity trusts them. Default: the trust domain.
+   * The scope of `roots`. `identity`: the source is not the trust domain's CA, such as a folder of this one
+   * workload; the list is then complete, and no other identity trusts these roots. Default: the trust domain.
    */
   readonly rootsFor?: 'trust-domain' | 'identity'
   /**
@@ -100,18 +100,18 @@ export interface IssuedCertificate {
    * its bytes and wipes them, so a plugin that keeps the key hands out another buffer.
    */
   readonly privateKey?: Uint8Array
-  /** For what the identity is meant, in words of the CA's operator such as `internal`: clients of the Workload API get it. At most 1,024 characters. */
+  /** The purpose of the identity in words of the CA's operator, such as `internal`: clients of the Workload API get it. At most 1,024 characters. */
   readonly hint?: string
   /**
-   * Called once the answer has passed every check. Until then nothing of it may be kept: its roots above all. What it throws
-   * is reported, and the certificate is served all the same.
+   * Called once the answer has passed every check. Until then the plugin keeps nothing of it, its roots above all. An
+   * exception is reported, and the certificate is served anyway.
    */
   readonly accepted?: () => void
 }
 
 /**
- * A change on the CA's side: `roots`, the trust anchors; `certificates`, those of these identities, which are fetched
- * at once, or without `identities` of all, which are fetched spread out.
+ * A change on the CA's side. `roots`: the trust anchors. `certificates`: the certificates of `identities`, which are
+ * fetched at once; without `identities`, all certificates, spread out.
  */
 export type CAChange =
   | { readonly kind: 'roots' }
@@ -144,17 +144,17 @@ export class CAError extends Error {
   override readonly name = 'CAError'
   readonly code: CAErrorCode
   /**
-   * Whether asking again unchanged may succeed. Others are asked again too, at the longest backoff: configuration and
+   * Whether the same request may succeed later. Other failures are retried too, at the longest backoff: configuration and
    * tokens get fixed.
    */
   readonly retryable: boolean
-  /** Milliseconds that the CA asked to wait, where it did. */
+  /** Milliseconds that the CA asked to wait, if it did. */
   readonly retryAfterMs: number | undefined
-  /** Whether the cause is on this node, such as a file of the identity that is missing: then it says nothing of the CA. */
+  /** Whether the cause is on this node, such as a missing file of the identity: then it is no evidence about the CA. */
   readonly local: boolean
   /**
-   * The plugin has another way to a certificate, and keeps it until then (milliseconds since the epoch), since enough is left of
-   * what the request replaces: it is asked again then at the latest. This says nothing of the CA for other identities.
+   * The plugin has another CA, and keeps it until this time (milliseconds since the epoch), since the certificate in use lasts
+   * long enough: the request is repeated then at the latest. It is no evidence about the CA for other identities.
    */
   readonly deferred: number | undefined
 
@@ -169,7 +169,7 @@ export class CAError extends Error {
 }
 
 export interface CAErrorOptions {
-  /** Default: by the code. */
+  /** Default: depends on the code. */
   readonly retryable?: boolean
   readonly retryAfterMs?: number
   /** Default: `false`. */

@@ -1,4 +1,4 @@
-/** Reads failures of a CA plugin: anything that was thrown as an error that can be shown, and whether there is a CA. */
+/** Reads failures of a CA plugin: turns anything thrown into an error that can be shown, and judges whether there is a CA. */
 
 import { scrub } from '../text/scrub.ts'
 import { CA_ERROR_CODES, CAError, type CAErrorCode } from './ca-client.ts'
@@ -6,8 +6,8 @@ import { CA_ERROR_CODES, CAError, type CAErrorCode } from './ca-client.ts'
 const CODES: ReadonlySet<unknown> = new Set(CA_ERROR_CODES)
 
 /**
- * A new `CAError` with nothing of the thrown one but its checked code, whether and when to ask again, whom it concerns, and
- * its scrubbed text. Anything else than a `CAError` becomes `unavailable`, with `before` in front of its text. Never throws.
+ * A new `CAError` that keeps only the checked code, whether and when to ask again, whom it concerns, and the scrubbed text
+ * of the thrown one. Any other value becomes `unavailable`, with `before` in front of its text. Never throws.
  */
 export function asShownCAError(thrown: unknown, before = ''): CAError {
   try {
@@ -21,18 +21,18 @@ export function asShownCAError(thrown: unknown, before = ''): CAError {
       })
     }
   } catch {
-    // A getter or a trap of its own: it is shown as anything else.
+    // A getter or a proxy trap threw: the value is shown like any other.
   }
   return new CAError('unavailable', `${before}${scrub(thrown)}`)
 }
 
-/** Whether it says that there is no CA. Every other failure is an answer, or says nothing of the CA. */
+/** Whether the failure shows that there is no CA. Every other one is an answer, or no evidence about the CA. */
 export function isAbsence({ code, local }: Pick<CAError, 'code' | 'local'>): boolean {
   return !local && (code === 'unavailable' || code === 'timeout')
 }
 
 /**
- * What failures of one cause have in common: `absence` for there is no CA, `deferred` for another CA that is kept for later, else
+ * The kind that failures of one cause share: `absence` if there is no CA, `deferred` if another CA is kept for later, else
  * the code, and whether the cause is on this node.
  */
 export type FailureKind = 'absence' | 'deferred' | CAErrorCode | `local ${CAErrorCode}`
@@ -40,7 +40,7 @@ export type FailureKind = 'absence' | 'deferred' | CAErrorCode | `local ${CAErro
 export function failureKind(failure: Pick<CAError, 'code' | 'local' | 'deferred'>): FailureKind {
   if (failure.deferred !== undefined) return 'deferred'
   if (isAbsence(failure)) return 'absence'
-  // What a node asks first, such as its API server, may answer too late or not at all.
+  // A dependency on the way, such as the API server, may answer late or never: both are one kind.
   const code = failure.code === 'timeout' ? 'unavailable' : failure.code
   return failure.local ? `local ${code}` : code
 }

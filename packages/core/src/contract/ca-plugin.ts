@@ -13,15 +13,15 @@ export const CA_PLUGIN_API_VERSION = 1
 /** The abilities of a CA: they switch the groups of the conformance kit, and say what the agent can expect. */
 export interface CACapabilities {
   /**
-   * How its roots are learned. `none`: only beside certificates. `poll`: its client has `trustBundle`. `push`: that, and
-   * `subscribe` reports when they change. A client has no `trustBundle` where its configuration names no roots of the trust
+   * How its roots are learned. `none`: only beside certificates. `poll`: its client has `trustBundle`. `push`: it has
+   * `subscribe` too, which reports changes. A client has no `trustBundle` if its configuration names no roots of the trust
    * domain.
    */
   readonly roots: 'none' | 'poll' | 'push'
   /**
-   * A root that is missing from its list is revoked: nobody trusts it any longer, so neither does the agent from then on,
-   * and certificates under it are replaced at once. Default: false, the CA signs under it no longer; it stays trusted for a
-   * while, for peers that still have certificates under it.
+   * A root that is missing from its list is revoked: the agent stops trusting it, and replaces certificates under it at
+   * once. Default: false. Then the CA only no longer signs under it; it stays trusted for a while, for peers that still
+   * have certificates under it.
    */
   readonly revokesMissingRoots?: boolean
   /** The treatment of the lifetime asked for. `clamped`: cut to the CA's maximum. `ignored`: the CA has its own. */
@@ -38,16 +38,16 @@ export interface CACapabilities {
   readonly asynchronous?: boolean
 }
 
-/** Parts that the agent sets up from its own keys, and hands over in the context, to plugins that use them. */
+/** Parts that the agent sets up from its own keys and hands over in the context. */
 export type PluginNeed =
   /** `rootCert`, `clientCertificate`, `tls`: {@link CAContext.tls}. */
   | 'tls'
   /** `tokenFile`, `credentials`: {@link CAContext.credentials}. */
   | 'credentials'
-  /** `cas`, a list of CAs, each with its own plugin and keys: {@link CAContext.members}. Of built-in plugins only. */
+  /** `cas`, a list of CAs, each with its own plugin and keys: {@link CAContext.members}. Built-in plugins only. */
   | 'members'
 
-/** The keys of those that a section may have beside the plugin's own, and `dnsNames` where an identity has them. */
+/** The agent's keys that a section may have beside the plugin's own, and `dnsNames` if an identity has them. */
 export type AgentKey = 'rootCert' | 'clientCertificate' | 'tokenFile' | 'credentials' | 'dnsNames'
 
 /** Lines for the operator; never a key or a token. */
@@ -70,22 +70,22 @@ export interface ClientCertificate {
   readonly key: Buffer
 }
 
-/** What a TLS connection to the CA is made with: its files, as they are now. */
+/** The material for a TLS connection to the CA: its files, as they are now. */
 export interface TlsMaterial {
-  /** PEM; absent: those that come with Node.js. */
+  /** PEM; absent: the roots that come with Node.js. */
   readonly roots?: Buffer
   readonly clientCertificate?: ClientCertificate
-  /** Key exchange groups, the preferred one first; absent: those of Node.js. */
+  /** Key exchange groups, the preferred one first; absent: Node.js's default. */
   readonly groups?: readonly string[]
-  /** Hears of the group of each connection. Absent in a separate process. */
+  /** Called with the group of each connection. Absent in a separate process. */
   readonly connected?: (group: string) => void
 }
 
 /** One of the CAs that a plugin stands in front of. */
 export interface CAMember {
-  /** For messages and to be known again after a restart, different from the others': `citadel at istiod:15012`. */
+  /** A unique name for messages, stable across restarts: `citadel at istiod:15012`. */
   readonly name: string
-  /** The agent closes it, after the client of the plugin that was given it. */
+  /** The agent closes it, after the client of the plugin that received it. */
   readonly client: CAClient
   readonly capabilities: CACapabilities
 }
@@ -97,7 +97,7 @@ export interface CAContext {
   readonly trustDomain: string
   readonly log: PluginLog
   readonly metrics: PluginMetrics
-  /** For a plugin that keeps private keys. Absent in a separate process. */
+  /** Seals private keys that a plugin keeps. Absent in a separate process. */
   readonly vault?: KeyVault
   /** Absent if none are configured, or the plugin does not need them. */
   readonly credentials?: CredentialSource
@@ -106,7 +106,7 @@ export interface CAContext {
    * it must be. Rejects with a `CAError` `unavailable` while a root is configured and was never readable.
    */
   readonly tls?: () => Promise<TlsMaterial>
-  /** In the order of the configuration, at least one; absent if the plugin does not need them. */
+  /** The members in configuration order, at least one; absent if the plugin does not need them. */
   readonly members?: readonly CAMember[]
   /** How often members that do not report their roots are asked for them, milliseconds. Default: five minutes. */
   readonly rootsPollMs?: number
@@ -115,12 +115,12 @@ export interface CAContext {
 /** A certificate authority that the agent can load. */
 export interface CAPlugin<Options extends PluginOptions = PluginOptions> {
   readonly apiVersion: typeof CA_PLUGIN_API_VERSION
-  /** For messages and metrics: lower case, digits and dashes. */
+  /** The name in messages and metrics: lower case, digits and dashes. */
   readonly name: string
   readonly capabilities: CACapabilities
-  /** Of a plugin that needs `members`: what it can do with these, in place of `capabilities`. */
+  /** Replaces `capabilities` in a plugin that needs `members`: its capabilities with these members. */
   readonly capabilitiesWith?: (members: readonly CACapabilities[]) => CACapabilities
-  /** The keys under `ca:` beside `plugin` and those of `needs`. Another key is refused. */
+  /** The keys under `ca:` beside `plugin` and the keys of `needs`. Another key is refused. */
   readonly options: Options
   readonly needs?: readonly PluginNeed[]
   /**

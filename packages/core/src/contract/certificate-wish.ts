@@ -14,7 +14,7 @@ export interface CertificateWish {
 
 export const NO_WISH: CertificateWish = { dnsNames: [] }
 
-/** The same text for equal wishes: a certificate is kept with the text of the wish by which it was asked for. */
+/** The same text for equal wishes: a certificate is kept with the text of its wish. */
 export function wishText({ keyType, ttlSeconds, dnsNames }: CertificateWish): string {
   return [keyType, ttlSeconds, ...dnsNames.toSorted()].join(' ')
 }

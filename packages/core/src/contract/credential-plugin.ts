@@ -22,7 +22,7 @@ export interface CredentialContext {
 /** Which token of a workload. */
 export interface WorkloadTokenRequest {
   readonly identity: SpiffeId
-  /** Whom the token is for. */
+  /** The audience (`aud`) of the token. */
   readonly audience: string
   /** The wished lifetime in seconds; the issuer of the token decides. */
   readonly expirationSeconds: number
@@ -38,7 +38,7 @@ export interface WorkloadTokens {
 /** A kind of credentials that the agent can load: `credentials: { source: <name>, … }` under `ca:`. */
 export interface CredentialPlugin<Options extends PluginOptions = PluginOptions> {
   readonly apiVersion: typeof CREDENTIAL_PLUGIN_API_VERSION
-  /** For messages: lower case, digits and dashes. */
+  /** The name in messages: lower case, digits and dashes. */
   readonly name: string
   /** The keys under `credentials:` beside `source`. Another key is refused. */
   readonly options: Options

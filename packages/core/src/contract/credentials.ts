@@ -1,4 +1,4 @@
-/** The interface of whatever proves to a CA who asks: tokens that are read or fetched when they are used. */
+/** The interface of credentials for a CA: tokens that are read or fetched when they are used. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
@@ -7,7 +7,7 @@ export interface CredentialRequest {
   readonly identity?: SpiffeId
   /** The audience of the token, where the source can choose; absent: as the source is configured. */
   readonly audience?: string
-  /** An identity's own token file, which goes before the source's. */
+  /** An identity's own token file, which takes precedence over the source's. */
   readonly tokenFile?: string
   readonly signal: AbortSignal
 }
@@ -24,11 +24,11 @@ export interface CredentialSource {
   /** Names its source in messages: `the token in /var/run/secrets/tokens/istio-token`. Never the token. */
   readonly description: string
   /**
-   * Whether there is a token to ask for at all; absent: always. Where there is none, the client certificate of the
-   * connection has to prove who asks, and `get` rejects with `unauthenticated`.
+   * Whether a token is configured at all; absent: always. Without one the client certificate of the connection
+   * authenticates the request, and `get` rejects with `unauthenticated`.
    */
   isConfigured?(request: Pick<CredentialRequest, 'tokenFile'>): boolean
-  /** Whether the token depends on the identity of the request: what it brings is then good for no other identity. */
+  /** Whether the token depends on the identity of the request: then it is good for no other identity. */
   readonly isPerIdentity?: boolean
   /**
    * A token that has not expired. Rejects with a `CAError` `unauthenticated` that says what is wrong with the token and

@@ -1,10 +1,10 @@
-/** The one way to listen: things that happen, reported to everybody who subscribed. */
+/** The one way to listen: each event goes to every subscriber. */
 
 export class Events<E> {
   /** Replaced when somebody comes or goes, so that a listener may do so while it is called. */
   #listeners: readonly ((event: E) => void)[] = []
 
-  /** Calls `listener`, which must not throw, inside the change that it hears of. Disposing ends that. */
+  /** Calls `listener`, which must not throw, synchronously with the change. Disposing ends that. */
   subscribe(listener: (event: E) => void): Disposable {
     let isOn = true
     const own = (event: E) => {

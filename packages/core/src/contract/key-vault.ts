@@ -5,18 +5,18 @@ import { inspect } from 'node:util'
 export interface KeyVault {
   /** Bytes by which a sealed key is longer than the key. */
   readonly overhead: number
-  /** Writes the sealed form of `key` to `sealed`, whose length is that of the key and `overhead`. */
+  /** Writes the sealed form of `key` to `sealed`, which is `overhead` bytes longer than the key. */
   seal(key: Uint8Array, sealed: Uint8Array): void
   /** Writes the key to `target` from `offset` on. Throws if `sealed` is not what this vault has sealed. */
   unseal(sealed: Uint8Array, target: Uint8Array, offset: number): void
   /**
-   * SubjectPublicKeyInfo (DER) of a private key (PEM), read without leaving anything of it in memory; `undefined` where
-   * that cannot be done, or it is not a key that it knows.
+   * SubjectPublicKeyInfo (DER) of a private key (PEM), read without leaving a copy in memory; `undefined` if that is
+   * impossible, or the kind of key is unknown.
    */
   publicKeyOf?(key: Uint8Array): Uint8Array | undefined
 }
 
-/** The vault where none encrypts: holds the key as it is, once. */
+/** The vault without encryption: holds one plain copy of the key. */
 export const plainKeyVault: KeyVault = {
   overhead: 0,
   seal: (key, sealed) => sealed.set(key),
@@ -27,10 +27,10 @@ export const plainKeyVault: KeyVault = {
 export class SealedKey {
   readonly #vault: KeyVault
   #sealed: Uint8Array | undefined
-  /** Of the PEM. */
+  /** The length of the PEM. */
   readonly byteLength: number
 
-  /** Seals `key` (PEM), and wipes the bytes that it was handed in. */
+  /** Seals `key` (PEM), and wipes the caller's bytes. */
   constructor(vault: KeyVault, key: Uint8Array) {
     this.#vault = vault
     this.byteLength = key.length

@@ -1,7 +1,7 @@
-/** The configuration keys of a plugin as a table: names, forms, defaults. The agent reads the file by it, and names field and remedy. */
+/** The configuration keys of a plugin as a table: names, forms, defaults. The agent reads the file by it, and its errors name field and remedy. */
 
 interface Described {
-  /** One line for the operator: what it is for. */
+  /** One line for the operator: the purpose of the key. */
   readonly description: string
 }
 
@@ -70,7 +70,7 @@ export type ConfigOf<T extends PluginOptions> = {
 
 /** Values of a configuration that do not go together: the agent shows the message with the line of the option. */
 export class OptionError extends TypeError {
-  /** Of the keys of the plugin, or of those beside them. */
+  /** A key of the plugin, or an agent key beside it. */
   readonly option: string
 
   /** `message` names the option, its value unless it may be secret, the reason and the remedy. */

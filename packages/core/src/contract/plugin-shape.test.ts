@@ -42,7 +42,7 @@ const FAULTS: readonly (readonly [fields: object, fault: RegExp])[] = [
   ],
   [{ capabilities: undefined }, /^capabilities is missing\./],
   [{ options: [] }, /^options is \[\], not a mapping\./],
-  [{ options: { rootCert: ca.options.url } }, /^options\.rootCert is a key of Livery's own\./],
+  [{ options: { rootCert: ca.options.url } }, /^options\.rootCert is a key that Livery reserves\./],
   [{ options: { url: { type: 'url', description: '' } } }, /^options\.url\.type is "url", not one of string, path/],
   [{ options: { url: { type: 'string' } } }, /^options\.url\.description is missing\./],
   [

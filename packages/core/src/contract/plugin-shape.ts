@@ -6,13 +6,13 @@ import { KEY_TYPES } from './key-generator.ts'
 /** A CA, or a source of credentials. */
 export type PluginKind = 'ca' | 'credentials'
 
-/** Keys that the agent has under the section of a plugin of each kind: no option can have such a name. */
+/** The agent's keys in the section of each kind of plugin: no option can have such a name. */
 export const AGENT_OPTION_NAMES: Readonly<Record<PluginKind, readonly string[]>> = {
   ca: ['plugin', 'user', 'rootCert', 'clientCertificate', 'tls', 'tokenFile', 'credentials', 'cas'],
   credentials: ['source', 'user'],
 }
 
-/** The problems of each field of `plugin`: sentences that begin with the field. Empty if nothing is. */
+/** The problems of each field of `plugin`: sentences that begin with the field. */
 export function pluginFaults(kind: PluginKind, plugin: unknown): readonly string[] {
   return FORMS[kind](plugin, '')
 }
@@ -90,7 +90,7 @@ const checkOptions =
     isRecord(options)
       ? Object.entries(options).flatMap(([name, option]) =>
           taken.includes(name)
-            ? [`${at}.${name} is a key of Livery's own. Rename it.`]
+            ? [`${at}.${name} is a key that Livery reserves. Rename it.`]
             : checkOption(option, `${at}.${name}`),
         )
       : isMapping(options, at)

@@ -8,17 +8,17 @@ export type SecretEvent =
   | { readonly kind: 'csr-sent'; readonly reason: 'first' | 'renewal' | 'on-demand' | 'new-root' }
   | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string; readonly local?: boolean }
   | { readonly kind: 'retry-planned'; readonly at: number }
-  /** Of the trust domain: the machine slept, its clock was set, or the process did not run. */
+  /** The machine slept, its clock was set, or the process did not run. Reported for the trust domain. */
   | { readonly kind: 'clock-jumped'; readonly how: 'forward' | 'back' | 'stopped'; readonly ms: number }
-  /** The CA as a whole is down. Of the trust domain, as `ca-back`. */
+  /** The CA as a whole is down. Reported for the trust domain, as is `ca-back`. */
   | { readonly kind: 'ca-down' }
   | { readonly kind: 'ca-back'; readonly downSince: number }
-  /** Many identities fail alike, and none succeeds. Of the trust domain, as `shared-failure-over`. */
+  /** Many identities fail alike, and none succeeds. Reported for the trust domain, as is `shared-failure-over`. */
   | { readonly kind: 'shared-failure'; readonly failure: FailureKind }
   | { readonly kind: 'shared-failure-over'; readonly failure: FailureKind; readonly since: number }
-  /** Of the trust domain: the CA refused the longer lifetime for an identity. Each one is reported once. */
+  /** The CA refused the longer lifetime for an identity. Reported for the trust domain, once per lifetime. */
   | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
-  /** Of the trust domain: the CA gives certificates that cannot outlive the outage that they should. Reported again once they live half as long. */
+  /** The CA's certificates are too short to outlive the configured outage. Reported for the trust domain, again at half the life. */
   | { readonly kind: 'life-too-short'; readonly lifetimeMs: number; readonly surviveMs: number }
   | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
@@ -31,16 +31,16 @@ export type SecretEvent =
       readonly renewAt: number
     }
   /**
-   * Clients would refuse a certificate with the roots that they are served. `isServed`: all the same, since there is no
-   * better one; else the one in use stays. Of a trust domain: leaves that are in use, with its roots as they are now.
+   * Clients would refuse a certificate with the roots that they are served. `isServed`: it is served anyway, since no
+   * better one exists; else the one in use stays. Reported for a trust domain: leaves in use, with its current roots.
    */
   | { readonly kind: 'preflight-failed'; readonly reason: string; readonly isServed: boolean }
-  /** A revocation list names the certificate in use, or one above it: another is asked for now. */
+  /** A revocation list names the certificate in use, or one above it: a new one is requested now. */
   | { readonly kind: 'revoked'; readonly serialNumber: string; readonly reason: string }
   | { readonly kind: 'not-restored'; readonly reason: string }
   | { readonly kind: 'not-stored'; readonly reason: string }
   | { readonly kind: 'roots-changed'; readonly version: string; readonly roots: number }
-  /** A root of a bundle has another phase, or a client keeps it in its phase; `reason` says why. */
+  /** A root of a bundle changed its phase, or a client keeps it from changing; `reason` says why. */
   | {
       readonly kind: 'root-phase'
       readonly fingerprint: string
@@ -49,16 +49,16 @@ export type SecretEvent =
     }
   /** Roots of a configured source were left out, and its others are trusted. */
   | { readonly kind: 'roots-rejected'; readonly source: string; readonly count: number; readonly reason: string }
-  /** A configured source gave no usable list: the previous one stays. */
+  /** A configured source gave no usable list: the previous list stays. */
   | { readonly kind: 'roots-unavailable'; readonly source: string; readonly reason: string }
-  /** Revocation lists are served from now on. `uncovered`: fingerprints of roots that have none, under which verifiers refuse all peers. */
+  /** The served revocation lists changed. `uncovered`: fingerprints of roots without a list, under which verifiers refuse all peers. */
   | {
       readonly kind: 'crl-changed'
       readonly lists: number
       readonly nextUpdate?: number
       readonly uncovered: readonly string[]
     }
-  /** The file of revocation lists cannot be used: those before it stay. */
+  /** The file of revocation lists cannot be used: the previous lists stay. */
   | { readonly kind: 'crl-unavailable'; readonly source: string; readonly reason: string }
   | { readonly kind: 'removed'; readonly until: number }
   | { readonly kind: 'kept' }

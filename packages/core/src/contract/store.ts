@@ -10,7 +10,7 @@ import type { StoredRoot } from './trust-anchor.ts'
 export interface PendingRequest {
   /** The plugin's note, by which it finds its request again. */
   readonly note: string
-  /** See {@link wishText}: its CSR has the names of then. */
+  /** See {@link wishText}: its CSR has the names of that wish. */
   readonly wish: string
   /** The caller owns its bytes. */
   readonly key: GeneratedKey
@@ -38,11 +38,11 @@ export interface StoredCertificate {
   readonly privateKey: Uint8Array
   /** When it came from the CA, milliseconds since the epoch: its renewal is planned from there. */
   readonly receivedAt: number
-  /** Of its renewal: where in the window it is planned, in [0, 1). */
+  /** The place of its renewal in the window, in [0, 1). */
   readonly slot: number
   /** See {@link wishText}. */
   readonly wish: string
-  /** Served only until its source answers, which is asked at once. */
+  /** Served only until its source, which is asked at once, answers. */
   readonly isProvisional: boolean
   /** The roots that count for this identity only (PEM, one per element), where it has its own. */
   readonly roots?: readonly string[]
@@ -67,7 +67,7 @@ export interface Store {
   readonly pending: PendingRequests
   /** The roots of the previous process. */
   readonly roots: readonly StoredRoot[]
-  /** Whether there may be a certificate for `identity`, which from now on is held. */
+  /** Marks the entry of `identity` as taken. Returns whether there may be one. */
   take(identity: SpiffeId): boolean
   /** The certificate that was stored last. Rejects with a {@link StoreError} if that cannot be used. */
   read(identity: SpiffeId): Promise<StoredCertificate | undefined>
@@ -90,13 +90,13 @@ export interface StoreFailureReport {
   readonly failure: StoreFailure
 }
 
-/** `not-stored`: something could not be kept or wiped, and is tried again. `not-restored`: what was kept is not used. */
+/** `not-stored`: a write or a wipe failed, and is tried again. `not-restored`: an entry is not used. */
 export type StoreFailure = Extract<SecretEvent, { kind: 'not-stored' | 'not-restored' }>
 
 /** `unusable-directory`, `unusable-key`: the store cannot be opened. `unusable-entry`: an entry in it is not used. */
 export type StoreErrorCode = 'unusable-directory' | 'unusable-entry' | 'unusable-key'
 
-/** Says what cannot be used, why, and what to do; never quotes what a file holds. */
+/** Names the unusable file, the reason and the remedy; never quotes a file's content. */
 export class StoreError extends Error {
   override readonly name = 'StoreError'
   readonly code: StoreErrorCode

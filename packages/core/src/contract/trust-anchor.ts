@@ -25,27 +25,27 @@ export interface Root {
 export interface TrustAnchor extends Root {
   /** When this bundle first held it, milliseconds since the epoch. */
   readonly learnedAt: number
-  /** Until then a leaf under it may meet peers that do not know it yet. */
+  /** The end of the time in which a leaf under it may meet peers that do not know it yet. */
   readonly settlesAt: number
 }
 
 /**
- * The standing of a root at the CA. `listed`: on the CA's list. `inferred`: not on it, but with an answer since it was, if it
- * ever was. `given-up`: missing from the CA's last complete list, which had it. `revoked`: by the CA or an operator; no answer
+ * The standing of a root at the CA. `listed`: on the CA's list. `inferred`: not on it, but part of a later answer.
+ * `given-up`: once listed, but missing from the CA's last complete list. `revoked`: by the CA or an operator; no answer
  * brings it back, a list does.
  */
 export type Standing = 'listed' | 'inferred' | 'given-up' | 'revoked'
 
 /**
  * `announcing`: clients learn it, no leaf under it is served yet. `held`: an operator has stopped it in its phase. `trusted`:
- * leaves under it are served. `retiring`: nobody lists it any longer; it leaves once nothing needs it.
+ * leaves under it are served. `retiring`: no source lists it any longer; it leaves once nothing needs it.
  */
 export type RootPhase = 'announcing' | 'held' | 'trusted' | 'retiring'
 
-/** A root as it is kept from one process to the next; a revoked one is kept since it is trusted no longer. */
+/** A root as it is kept from one process to the next; a revoked one is kept so that it stays untrusted. */
 export interface StoredRoot extends Pick<TrustAnchor, 'pem' | 'learnedAt' | 'settlesAt'> {
   readonly standing: Standing
-  /** Until when peers may show leaves under it that were issued before an answer left it out. */
+  /** The time until which peers may show leaves under it that were issued before an answer left it out. */
   readonly leavesUntil: number
   /** When it was given up, or the answers began to leave it out, milliseconds since the epoch. */
   readonly givenUpAt?: number

@@ -245,7 +245,7 @@ test('a rejected identity that still waits is admitted when there is room, the l
   assert.deepEqual(held(bench.manager), [workload(3)])
 })
 
-test('pinned identities have their place beyond the ceiling, and take that of the others', async () => {
+test('pinned identities have room beyond the ceiling, and take the room of the others', async () => {
   await using bench = await Bench.create({ maxIdentities: 2 })
   bench.request(workload(0))
   const inUse = subscribe(bench, workload(0))

@@ -12,13 +12,13 @@ import { clear } from './serving.ts'
 import { report, type Step } from './step.ts'
 import { changeWish } from './wish.ts'
 
-/** So many identities that were rejected for want of room are remembered. */
+/** The most identities without room that are remembered. */
 const MAX_REJECTED = 10_000
 
 /** Why an identity is gone or, if it is pinned and idle, no longer kept fresh. */
 type End = 'forgotten' | 'idle' | 'evicted'
 
-/** Holds it until `remove`, whether there is room or not. It keeps its certificate, and a removal is cancelled. */
+/** Keeps it until `remove`, whether there is room or not. It keeps its certificate, and a removal is cancelled. */
 export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined, wish: CertificateWish): void {
   const present = step.state.identities.get(id)
   if (!present) {
@@ -34,7 +34,7 @@ export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined, wis
   retryNow(step, present)
 }
 
-/** It is forgotten after the grace period; until then it is kept, unless it is unused and its room is needed. */
+/** Forgets it after the grace period, or sooner if it is unused and its room is needed. */
 export function remove(step: Step, id: SpiffeId): void {
   const identity = step.state.identities.get(id)
   if (identity?.keep.kind !== 'pinned') return
@@ -44,7 +44,7 @@ export function remove(step: Step, id: SpiffeId): void {
   evictAndAdmit(step)
 }
 
-/** Somebody waits for it. One that is not there yet is taken on while it is used and there is room, or once there is. */
+/** Somebody waits for it. A new one is admitted while it is used, once there is room. */
 export function ask(step: Step, id: SpiffeId): void {
   const present = step.state.identities.get(id)
   if (present) hurryIfLacking(step, present)
@@ -65,7 +65,7 @@ export function unwatched(step: Step, id: SpiffeId): void {
   evictAndAdmit(step)
 }
 
-/** Lets it go at once. */
+/** Forgets it at once. */
 export function drop(step: Step, id: SpiffeId): void {
   const identity = step.state.identities.get(id)
   if (identity) end(step, identity, 'forgotten')
@@ -76,7 +76,7 @@ export function endRemoved(step: Step, identity: Identity): void {
   if (identity.keep.kind === 'removed' && identity.keep.until <= step.now) end(step, identity, 'forgotten')
 }
 
-/** Ends those that nobody has used for too long. */
+/** Ends identities that were unused for too long. */
 export function endIdle(step: Step): void {
   const { unused } = step.state
   for (let idle = unused.takeIdle(step.now); idle; idle = unused.takeIdle(step.now)) end(step, idle, 'idle')
@@ -128,7 +128,7 @@ function noteUse({ state, now }: Step, identity: Identity): void {
   else state.unused.add(identity, now)
 }
 
-/** As long as somebody watches it, it is admitted once there is room. */
+/** It is admitted once there is room, if somebody still watches it. */
 function reject(step: Step, id: SpiffeId): void {
   const { state, policy } = step
   state.rejected.add(id)
@@ -155,7 +155,7 @@ function evictAndAdmit(step: Step): void {
   }
 }
 
-/** Evicts those that were unused for longest until there is room for one more; `false` if there is none. */
+/** Evicts the longest unused until there is room for one more; `false` if there is none. */
 function makeRoom(step: Step): boolean {
   return evictTo(step, step.policy.maxIdentities - 1)
 }
@@ -186,7 +186,7 @@ function forget(step: Step, identity: Identity, reason: End): void {
   step.actions.push({ kind: 'withdraw', id: identity.id })
 }
 
-/** Nothing more is done for it, and nothing of it is kept; idle, until somebody watches it. */
+/** Stops its work and wipes all of it; an idle one starts again when somebody watches it. */
 function stop(step: Step, identity: Identity, kind: 'idle' | 'forgotten', reason: End): void {
   const { state, actions } = step
   report(step, identity.id, { kind: 'withdrawn', reason })

@@ -112,7 +112,7 @@ test('an announcement ends when every client has accepted a bundle with the root
   assert.deepEqual(rotating.trusted, ['new'])
   assert.equal(rotating.isTrusted(), true)
   assert.deepEqual(rotating.reports, [
-    'new announcing: 2 clients to learn it first',
+    'new announcing: 2 clients must accept it first',
     'new trusted: every client has it',
   ])
 })

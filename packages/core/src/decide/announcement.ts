@@ -12,9 +12,9 @@ import type { Step } from './step.ts'
 
 /**
  * Call after the bundle has these roots, before it is published. An announcement ends when `settlesAt` has passed (other
- * nodes can hear of a root later) and every client that uses an older bundle has accepted one with the root. A client that
- * does not answer is waited for during `ackWaitMs`; one that rejects the root stops it without an end. Not waited for are
- * streams whose first bundle had the root, and streams that have rejected every bundle: they use none.
+ * nodes may learn of a root later) and every client that uses an older bundle has accepted one with the root. It waits
+ * `ackWaitMs` for a silent client, and without limit for a client that rejects the root. It does not wait for streams
+ * whose first bundle had the root, nor for streams that have rejected every bundle: they use none.
  */
 export function announce(step: Step, bundle: TrustBundle, added: readonly Pick<TrustAnchor, 'fingerprint'>[]): void {
   for (const { fingerprint } of added) {
@@ -66,7 +66,7 @@ export function streamClosed(step: Step, receipt: BundleReceipt): void {
   }
 }
 
-/** The settle time of a root has passed, or silent clients are waited for no longer. */
+/** The settle time of a root has passed, or the wait for silent clients has. */
 export function lookAtAnnouncements(step: Step, bundle: TrustBundle): void {
   for (const root of announcedIn(bundle)) {
     const { announcement } = root
@@ -76,7 +76,7 @@ export function lookAtAnnouncements(step: Step, bundle: TrustBundle): void {
   }
 }
 
-/** Does what an operator wishes: see {@link RootAction}. */
+/** Carries out an operator's {@link RootAction}. */
 export function changeRoot(step: Step, bundle: TrustBundle, fingerprint: string, action: RootAction): void {
   const root = bundle.root(fingerprint)
   if (!root) return
@@ -102,7 +102,7 @@ export function reportHeld(step: Step, bundle: TrustBundle, root: BundleRoot): v
   reportPhase(step, bundle, root.anchor.fingerprint, 'held', 'an operator holds it')
 }
 
-/** Ends a hold, and waits no longer for clients that have rejected the root. */
+/** Ends a hold, and stops waiting for clients that have rejected the root. */
 function resume(step: Step, bundle: TrustBundle, root: BundleRoot): void {
   const wasHeld = root.isHeld
   root.isHeld = false
@@ -131,7 +131,13 @@ function begin(
     ignoresRejections: false,
     lookAt: settlesAt,
   }
-  reportPhase(step, bundle, root.anchor.fingerprint, 'announcing', `${count(silent.size, 'client')} to learn it first`)
+  reportPhase(
+    step,
+    bundle,
+    root.anchor.fingerprint,
+    'announcing',
+    silent.size === 0 ? 'every client has it' : `${count(silent.size, 'client')} must accept it first`,
+  )
   armBundle(step, bundle)
 }
 

@@ -168,7 +168,7 @@ test('roots that come a few at a time have the same bound; those in use stay, an
   assert.ok(clock.now() > 0)
 })
 
-test('1 MB is the bound of all roots together, and 64 kB that of one', async () => {
+test('1 MB is the bound of all roots together, and 64 kB the bound of one', async () => {
   await using bench = await Bench.create({}, withoutList)
   const { ca } = bench
   const long = await makeRoots(30, index => `CN=${String(index).padEnd(20_000, 'x')}`)

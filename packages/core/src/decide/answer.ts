@@ -1,4 +1,4 @@
-/** A certificate came, from the CA or the store: whether it is taken, from when it is served, when it is renewed. */
+/** A certificate came from the CA or the store: decides whether to take it, when to serve it, when to renew it. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
@@ -28,7 +28,7 @@ import { offer } from './serving.ts'
 import { report, reportForAll, type Step } from './step.ts'
 import { followWish } from './wish.ts'
 
-/** The CA's answer, which passed every check of its own. */
+/** The CA's answer, which passed every check that needs no state. */
 export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
   const identity = request.of
   const issued = isCurrent(request) ? take(step, identity, answer, request) : undefined
@@ -45,7 +45,7 @@ export function answered(step: Step, request: Request, answer: Answer, waitedMs:
   endShared(step, request, cause)
 }
 
-/** What the disk had: used, or else the other source is read, or else the CA asked. */
+/** Uses the certificate found on disk, else reads the other source, else asks the CA. */
 export function restored(step: Step, identity: Identity, from: RestoreSource, found: Found | string | undefined): void {
   const { state, actions } = step
   const { work } = identity
@@ -90,14 +90,14 @@ function take(step: Step, identity: Identity, answer: Answer, request: Request):
 function takeFound(step: Step, { id }: Identity, source: RestoreSource, found: Found): Issued | string {
   // A clock that was set back must not put off the renewal.
   const origin = { source, receivedAt: Math.min(found.receivedAt, step.now), slot: found.slot, wish: found.wish }
-  // It is no word of the CA's on what it names no longer.
+  // A stored answer is no evidence of which roots the CA has given up.
   const issued = acceptAndLease(step, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
   if (!(issued instanceof CAError)) return issued
   step.actions.push({ kind: 'wipe', key: found.key })
   return faultOf(issued)
 }
 
-/** Takes in its roots; fails if there is no place for the one that it needs. */
+/** Takes in its roots; fails if there is no room for the root that it needs. */
 function acceptAndLease(
   step: Step,
   id: SpiffeId,
@@ -142,7 +142,7 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
   if (before && replaces) followFirst(step, identity, issued, before.root)
 }
 
-/** Old before new only while the old one lives; without one, a root that not every peer knows yet is the lesser evil. */
+/** The new one waits only while the old one lives; without an old one, a root that some peers do not know yet is the lesser evil. */
 function servedFrom({ now }: Step, { secret }: Issued, kept: Issued | undefined): number {
   const announced = kept ? latestChange({ ...kept, notAfter: kept.secret.notAfter }, now) : now
   return Math.max(secret.notBefore, announced)
@@ -156,7 +156,7 @@ function renewedAt(step: Step, identity: Identity, issued: Issued, askedAt: numb
   return isSuperseded(step, identity, issued, askedAt) ? Math.min(planned, timeToFollow(step, identity)) : planned
 }
 
-/** Lives differ by seconds, and shrink as the CA's own certificate ends: only one that is half as long is news. */
+/** Lifetimes differ by seconds, and shrink as the CA's own certificate ends: only half the last one reported is news. */
 function checkLife(step: Step, lifetimeMs: number): void {
   const { state } = step
   const { surviveMs } = step.policy.rotation
@@ -166,7 +166,7 @@ function checkLife(step: Step, lifetimeMs: number): void {
   reportForAll(step, { kind: 'life-too-short', lifetimeMs, surviveMs })
 }
 
-/** It begins after the one in use ends: the clock of the CA, or of the replica that answered, is ahead. Another may not be. */
+/** It begins after the one in use ends: the clock of this CA replica is ahead, and another replica's may not be. */
 function takeTooLate(step: Step, identity: Identity, issued: Issued, from: number): void {
   const { upcoming } = identity
   if (upcoming && upcoming.issued.secret.notBefore <= from) release(step, issued)
@@ -174,7 +174,7 @@ function takeTooLate(step: Step, identity: Identity, issued: Issued, from: numbe
   retryAfter(step, identity, nextBackoff(step, identity))
 }
 
-/** It is renewed when it would have been without the restart; what fell due meanwhile soon, but spread out. */
+/** Keeps the renewal time from before the restart; overdue renewals come soon, but spread out. */
 function useFound(step: Step, identity: Identity, issued: Issued, found: Found, isOutdated: boolean): void {
   const { policy, now } = step
   const { source, receivedAt, slot, clientRefusal } = issued
@@ -193,7 +193,7 @@ function useFound(step: Step, identity: Identity, issued: Issued, found: Found, 
   wait(step, identity, renewAt, 'renewal')
   followWish(step, identity, found.wish)
   checkRevocation(step, identity)
-  // One that is not valid yet serves nobody: the CA may give one that is.
+  // A certificate that is not valid yet serves nobody: the CA may give a valid one.
   if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(step, identity, 'first')
   else if (isOutdated) bringForward(step, identity, timeToFollow(step, identity), 'renewal')
 }
@@ -207,13 +207,13 @@ function reportPostponed(step: Step, { id }: Identity, { secret, root }: Issued,
 
 /** Whether the roots moved on while this certificate was under way. */
 function isSuperseded({ state: { bundles } }: Step, { id }: Identity, { root }: Issued, askedAt: number): boolean {
-  // A file that has roots of one identity says when it has changed.
+  // A file with an identity's own roots reports its own changes.
   if (bundles.own(id)?.anchor(root.fingerprint)) return false
   const bundle = bundles.get(trustDomainOf(id))
   return !bundle || bundle.isGivenUp(root.fingerprint) || bundle.isSuperseded(root.fingerprint, askedAt)
 }
 
-/** A revoked certificate is no better than the one in use, and of no use where there is none: the answer is tried again as any bad one. */
+/** A revoked certificate replaces nothing: the request is retried as after any bad answer. */
 function revokedAnswer(id: SpiffeId, revocation: string): CAError {
   return new CAError(
     'bad-response',
@@ -221,7 +221,7 @@ function revokedAnswer(id: SpiffeId, revocation: string): CAError {
   )
 }
 
-/** The answer replaces nothing; it is tried again as any bad one. */
+/** The answer replaces nothing: the request is retried as after any bad answer. */
 function preflightFailed(id: SpiffeId, reason: string): CAError {
   return new CAError(
     'bad-response',

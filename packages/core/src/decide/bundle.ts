@@ -1,4 +1,4 @@
-/** The roots of a bundle as others get them: published, kept for the next process, removed once nothing needs them. */
+/** The lifecycle of a bundle's roots: published, kept for the next process, removed once nothing needs them. */
 
 import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { Issued } from '../state/issued.ts'
@@ -6,7 +6,7 @@ import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { reportRefused } from './preflight.ts'
 import { report, type Step } from './step.ts'
 
-/** Its roots, as they are now, go to all who watch it. */
+/** Sends its current roots to all watchers. */
 export function publish(step: Step, bundle: TrustBundle): void {
   const { secret, name, trustDomain, owner } = bundle
   if (!secret) return
@@ -76,14 +76,14 @@ export function removed(step: Step, bundle: TrustBundle, roots: readonly TrustAn
   for (const { fingerprint } of roots) reportPhase(step, bundle, fingerprint, 'removed', reason)
 }
 
-/** A leaf is not served again: its key is wiped, and its root may leave. */
+/** The leaf will not be served again: wipes its key, and its root may leave. */
 export function release(step: Step, { secret, bundle, root }: Issued): void {
   step.actions.push({ kind: 'wipe', key: secret.privateKey })
   bundle.unlease(root.fingerprint)
   planRemoval(step, bundle)
 }
 
-/** The bundle is not used again. */
+/** The bundle will not be used again. */
 export function closeBundle({ state, actions }: Step, bundle: TrustBundle): void {
   state.bundleWakes.delete(bundle)
   bundle.clear()

@@ -1,4 +1,4 @@
-/** What each answer and each failure says of the CA itself: it keeps up, has no room, is down, is back. */
+/** Learns the CA's own condition from each answer and failure: it keeps up, has no room, is down, is back. */
 
 import type { CAError } from '../contract/ca-client.ts'
 import { isAbsence } from '../contract/ca-failure.ts'
@@ -7,7 +7,7 @@ import { countAgainst, endPause, requestedWait } from './ca.ts'
 import { caIsBack } from './outage.ts'
 import { reportForAll, type Step } from './step.ts'
 
-/** How long nothing is asked of a CA that has no room and does not say for how long: doubled each time. */
+/** The first pause for a CA that has no room and names no wait; it doubles each time. */
 const MIN_PAUSE_MS = 500
 const MAX_PAUSE_MS = 8_000
 
@@ -20,7 +20,7 @@ export function gaveCertificate(step: Step, { sentAt }: Request, waitedMs: numbe
   if (!ca.pause.isOver && sentAt > ca.pause.since) endPause(step)
 }
 
-/** A request failed: what that says of the CA itself counts for all. */
+/** A request failed: its evidence about the CA counts for all. */
 export function countFailure(step: Step, request: Request, failure: CAError, waitedMs: number): void {
   const {
     state: { ca },

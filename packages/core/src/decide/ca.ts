@@ -21,7 +21,7 @@ export function moreAt({ ca, queue }: State, now: number): number {
   return nextProbeAt !== undefined && nextProbeAt > now && queue.waiting > 0 ? nextProbeAt : Number.POSITIVE_INFINITY
 }
 
-/** How long the CA asks to wait, within reason: it must not keep a node quiet until its certificates have ended. */
+/** How long the CA asks to wait, bounded: it must not silence a node until its certificates have ended. */
 export function requestedWait({ policy }: Step, { retryAfterMs }: CAError): number | undefined {
   return retryAfterMs !== undefined && retryAfterMs >= 0 ? Math.min(retryAfterMs, policy.retry.maxMs) : undefined
 }
@@ -31,7 +31,7 @@ export function hurryProbe({ state: { ca, queue }, now }: Step): void {
   if (queue.running === 0 && ca.absence.nextProbeAt !== undefined) ca.absence.hurry(now)
 }
 
-/** Nothing says any longer that the CA is down once nobody is left who fails for want of it. */
+/** Forgets that the CA is down once no identity is left that fails for lack of it. */
 export function forgetAbsence({ state: { ca, queue, identities, isClosed } }: Step): void {
   if (ca.absence.since === undefined || queue.waiting > 0 || queue.running > 0 || isClosed) return
   for (const identity of identities.values()) if (failingWith(identity) === 'absence') return
@@ -60,7 +60,7 @@ export function countAgainst(
   })
 }
 
-/** The least time that an identity which waits for the CA has left of its certificate; 0 for one without. */
+/** The shortest remaining life of a certificate among identities that wait for the CA; 0 without a certificate. */
 function leastLeftMs({ state, now }: Step): number {
   let least = Number.POSITIVE_INFINITY
   for (const identity of state.identities.values())

@@ -7,7 +7,7 @@ import { bringForward } from './plan.ts'
 import { reportForAll, type Step } from './step.ts'
 import { followWish } from './wish.ts'
 
-/** Nothing is asked of the CA until it was asked for its roots. Credentials come before both on their own: they are read for each call. */
+/** Requests wait until the CA was asked for its roots. Credentials need no step here: they are read for each call. */
 export function clockJumped(step: Step, { kind, ms }: ClockJump): void {
   const {
     state: { ca, identities, unused },
@@ -25,7 +25,7 @@ export function clockJumped(step: Step, { kind, ms }: ClockJump): void {
   step.actions.push({ kind: 'askRoots', isChanged: true, jump: ca.jumps })
 }
 
-/** Identities that fell due meanwhile are fetched by the time that they have left; failing ones are tried again, whatever their backoff was. */
+/** Overdue identities are fetched, soonest expiry first; failing ones are retried, whatever their backoff. */
 export function rootsAsked(step: Step, jump: number): void {
   const { state, now } = step
   const { ca, identities } = state

@@ -1,4 +1,4 @@
-/** The one place of decision: what follows from an event. It starts no timer, waits for nothing and calls nobody back; it asks `policy` for chance and for verdicts. */
+/** The one place of decision: turns an event into actions. It starts no timer, waits for nothing and calls nobody back; `policy` supplies chance and verdicts. */
 
 import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -21,7 +21,7 @@ import type { Policy, Step } from './step.ts'
 import { woke } from './wake.ts'
 import { followWish } from './wish.ts'
 
-/** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and gives what is to be done, in order. */
+/** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and returns the actions to perform, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
   const step: Step = { state, policy, now, actions: [] }
   consider(step, event)

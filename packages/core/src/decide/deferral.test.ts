@@ -9,7 +9,7 @@ const HOUR = 60 * MINUTE
 const NEW = 'spiffe://cluster.local/ns/new/sa/web'
 const OLD = Array.from({ length: 60 }, (_, index): SpiffeId => `spiffe://cluster.local/ns/old/sa/sa-${index}`)
 
-/** Two CAs as one plugin, the second of which is kept while more than half is left of what was left when the first failed. */
+/** Two CAs as one plugin. It defers the second while over half of the life remains that the certificate had when the first failed. */
 async function setUp(identities = OLD, verifier = believer(4 * HOUR)) {
   const isUp = { first: true, second: true }
   const requests: CertificateRequest[] = []

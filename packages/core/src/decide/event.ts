@@ -1,4 +1,4 @@
-/** What can happen, and what follows from it: the two sides of `decide`. */
+/** Events and actions: the two sides of `decide`. */
 
 import type { CAChange, CAError } from '../contract/ca-client.ts'
 import type { CertificateWish } from '../contract/certificate-wish.ts'
@@ -55,20 +55,20 @@ export type Event =
   /** It is to go at once. */
   | { readonly kind: 'dropped'; readonly id: SpiffeId }
   | { readonly kind: 'watched'; readonly id: SpiffeId }
-  /** Nobody watches it any longer. */
+  /** The last watcher has left. */
   | { readonly kind: 'unwatched'; readonly id: SpiffeId }
   /** Somebody waits for it, kept or not. */
   | { readonly kind: 'asked'; readonly id: SpiffeId }
   /** An operator wishes a new certificate. */
   | { readonly kind: 'renewalAsked'; readonly id: SpiffeId }
-  /** The reason for its failures may be gone; without `id` for those of all. */
+  /** The cause of its failures may be gone; without `id`, of everybody's failures. */
   | { readonly kind: 'retryAsked'; readonly id?: SpiffeId }
-  /** A while ago a reader was refused its certificate, which seemed to have ended. */
+  /** A while ago a reader got nothing, since the certificate seemed to have ended. */
   | { readonly kind: 'readerRefused'; readonly id: SpiffeId }
   /** `waitedMs`: without the time in which this process was busy, and could not have seen the answer. */
   | { readonly kind: 'answered'; readonly request: Request; readonly answer: Answer; readonly waitedMs: number }
   | { readonly kind: 'failed'; readonly request: Request; readonly failure: CAError; readonly waitedMs: number }
-  /** `found` is a text where what is there cannot be used, and absent where nothing is. */
+  /** `found` is a text if the entry cannot be used, and absent if there is no entry. */
   | {
       readonly kind: 'restored'
       readonly identity: Identity
@@ -77,7 +77,7 @@ export type Event =
     }
   | { readonly kind: 'caChanged'; readonly change: CAChange }
   | { readonly kind: 'clockJumped'; readonly jump: ClockJump }
-  /** The CA was asked for its roots after this jump, or is too slow. */
+  /** The CA listed its roots after this jump, failed to, or took too long. */
   | { readonly kind: 'rootsAsked'; readonly jump: number }
   /** A time of {@link nextWake} has come. */
   | { readonly kind: 'woke' }
@@ -106,19 +106,19 @@ export type Action =
   | { readonly kind: 'restore'; readonly identity: Identity; readonly from: RestoreSource }
   /** Tells the plugin that its answer has passed every check. */
   | { readonly kind: 'accept'; readonly identity: Identity; readonly accepted: () => void }
-  /** All who watch the identity get what it has now. */
+  /** Watchers of the identity get its current certificate. */
   | { readonly kind: 'serve'; readonly identity: Identity }
-  /** All who watch it lose it. */
+  /** Watchers lose the certificate. */
   | { readonly kind: 'withdraw'; readonly id: SpiffeId }
   /** Wipes a key that no stream can get any longer. */
   | { readonly kind: 'wipe'; readonly key: SealedKey }
-  /** All who watch the roots of the bundle get those of now. */
+  /** Watchers of the bundle get its current roots. */
   | { readonly kind: 'publish'; readonly bundle: TrustBundle }
   /** Keeps the roots for the next process. */
   | { readonly kind: 'storeRoots'; readonly bundle: TrustBundle }
   /** Keeps the certificate in use for the next process. */
   | { readonly kind: 'store'; readonly identity: Identity }
-  /** Nothing of it is kept for the next process, and no request of it waits for an approval. */
+  /** Wipes its stored certificate and its pending request. */
   | { readonly kind: 'forget'; readonly id: SpiffeId }
   | { readonly kind: 'clearStore' }
   /** Asks the CA for its roots; `jump`: after this jump of the clock. */

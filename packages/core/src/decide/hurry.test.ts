@@ -130,7 +130,7 @@ test('and one that the CA never knows waits longer and longer all the same', asy
   assert.equal(waits.at(-1), 150_000)
 })
 
-/** What hurries an identity, and within how many milliseconds it has its certificate then. */
+/** Events that hurry an identity, and the milliseconds until it has its certificate then. */
 const hurries: readonly (readonly [string, number, (bench: Bench) => unknown])[] = [
   ['a request of a stream', 0, bench => bench.request(WEB)],
   ['a new pod', 0, bench => bench.manager.retry(WEB)],

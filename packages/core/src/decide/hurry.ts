@@ -11,7 +11,7 @@ import { hurryShared } from './refusals.ts'
 import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import type { Step } from './step.ts'
 
-/** A failed request is tried again so soon while somebody waits, however often they ask. */
+/** The retry delay of a failed request while somebody waits, however often they ask. */
 const HURRIED_RETRY_MS = 10_000
 
 /** Somebody waits for it, and it has no certificate or fails to renew the one that it has. */
@@ -32,7 +32,7 @@ export function hurry(step: Step, identity: Identity): void {
   }
 }
 
-/** The reason for the CA's refusal may no longer hold: it begins again, as if it were new. */
+/** The reason for the CA's refusal may be gone: the identity starts again, as if it were new. */
 export function retryNow(step: Step, identity: Identity): void {
   if (identity.work.kind !== 'waiting') return
   forgive(identity)
@@ -65,7 +65,7 @@ export function caChanged(step: Step, change: CAChange): void {
     const identity = identities.get(id)
     if (!identity) continue
     if (identity.work.kind === 'waiting') enqueue(step, identity, 'renewal')
-    // Behind all others that wait for a CA that is down, its turn could come hours later.
+    // Its turn could come hours later, behind all others that wait for a CA that is down.
     else if (identity.work.kind === 'queued') hurry(step, identity)
     else markOutdated(step, identity)
   }

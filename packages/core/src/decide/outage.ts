@@ -1,4 +1,4 @@
-/** The order in which identities ask the CA again after an outage, or when the cause of failures has perhaps passed: soon, and not all at once. */
+/** The order in which identities ask the CA again after an outage, or once the cause of failures may be gone: soon, not all at once. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { trustDomainOf } from '../spiffe/spiffe-id.ts'
@@ -31,7 +31,7 @@ export function wakeAll(step: Step, refused: readonly Identity[]): void {
   }
 }
 
-/** The cause may be gone: something changed for all identities, or for those of a trust domain. */
+/** The cause may be gone: something changed for all identities, or for all of a trust domain. */
 export function retryFailing(step: Step, trustDomain?: string): void {
   const { state, policy, now } = step
   for (const identity of state.identities.values()) {
@@ -44,13 +44,13 @@ export function retryFailing(step: Step, trustDomain?: string): void {
   hurryProbe(step)
 }
 
-/** Its failures say nothing of it any longer. */
+/** Its past failures no longer count against it. */
 export function forgive(identity: Identity): void {
   identity.backoffs = 0
   if (identity.health.kind === 'failing') identity.health = { ...identity.health, failedAlone: false }
 }
 
-/** Without a certificate at once, as fast as the CA takes them; with one while it lasts; one that fails alone after its backoff. */
+/** An identity without a certificate asks as soon as the CA has room; with one, while it lasts; one that fails alone, after its backoff. */
 function askAgain(step: Step, identity: Identity): void {
   const { work } = identity
   if (isAlone(identity)) {
@@ -76,7 +76,7 @@ function isDelayed({ now }: Step, identity: Identity, downSince: number): boolea
   return lastFailure.at >= downSince && failingWith(identity) === 'absence'
 }
 
-/** Its connection may be dead: the CA answers others. While somebody takes their time to approve it, that says nothing of the CA. */
+/** Its connection may be dead, since the CA answers others; a request that waits for approval is no sign of that. */
 function giveUpIfHanging({ state, now, actions }: Step, { work, id }: Identity): void {
   if (work.kind !== 'fetching' || state.pending.has(id) || now - work.request.sentAt < HANGING_MS) return
   const reason = new CAError('timeout', `The CA did not answer for ${id}, and answered others meanwhile`)

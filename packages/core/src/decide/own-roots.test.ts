@@ -90,7 +90,7 @@ test('own roots are a complete list: a missing root is removed after the overlap
   assert.deepEqual(manager.bundles(), [])
 })
 
-test('an identity with its own roots also trusts those of its trust domain, as they change', async () => {
+test("an identity with its own roots also trusts its trust domain's, as they change", async () => {
   await using bench = await Bench.create()
   const { ca } = bench
   ca.answer = async (request, sign) => ({ ...(await sign(request)), roots: [evil.pem], rootsFor: 'identity' })

@@ -1,4 +1,4 @@
-/** The plan of each identity: its next request, and what it does until then. */
+/** The plan of each identity: its next request, and its work until then. */
 
 import {
   hasFailedAlone,
@@ -14,11 +14,11 @@ import { backoff } from '../time/backoff.ts'
 import { type Remaining, retryTime } from './renewal-time.ts'
 import { report, type Step } from './step.ts'
 
-/** Waits up to four times the shortest (2 s), and how many more of those a CA gets that does not know the identity yet: about 17 s. */
+/** Backoffs up to four times the shortest (2 s); and how many more short ones a CA gets that does not know the identity yet: about 17 s. */
 const SHORT_WAITS = 3
 const MORE_SHORT_WAITS = 7
 
-/** The identity does something else from now on: it leaves the queue of its former work; an end (idle, forgotten) gives up its request. */
+/** Changes the identity's work: it leaves the queue of its former work; an end (idle, forgotten) aborts its request. */
 export function setWork({ state, actions }: Step, identity: Identity, work: Work): void {
   const before = identity.work
   identity.work = work
@@ -29,7 +29,7 @@ export function setWork({ state, actions }: Step, identity: Identity, work: Work
   armWake(state, identity)
 }
 
-/** At `due`, milliseconds since the epoch, unless something else is done for it before. */
+/** Plans a request at `due`, milliseconds since the epoch, unless other work comes first. */
 export function wait(step: Step, identity: Identity, due: number, reason: Reason): void {
   setWork(step, identity, { kind: 'waiting', due, reason })
 }
@@ -41,7 +41,7 @@ export function fallDue(step: Step, identity: Identity, reason: Reason): void {
   enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : urgency)
 }
 
-/** As soon as the CA takes it. */
+/** Queues a request, which goes out as soon as the CA has room. */
 export function enqueue(
   step: Step,
   identity: Identity,
@@ -49,19 +49,19 @@ export function enqueue(
   urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
 ): void {
   setWork(step, identity, { kind: 'queued', reason })
-  // Identities that have failed take turns: one that the CA never answers must not come first each time.
+  // Failed identities take turns: one that the CA never answers must not always come first.
   const deadline = urgency === 'retry' ? undefined : usable(identity, step.now)?.secret.notAfter
   step.state.queue.push(identity, urgency, deadline)
 }
 
-/** Brings a planned request forward, and says whether it did; one that is due earlier anyway stays so. */
+/** Brings a planned request forward, and returns whether it did; an earlier one stays as planned. */
 export function bringForward(step: Step, identity: Identity, due: number, reason: Reason): boolean {
   const isLater = identity.work.kind === 'waiting' && due < identity.work.due
   if (isLater) wait(step, identity, due, reason)
   return isLater
 }
 
-/** After `delayMs`, or sooner if its certificate is running out. */
+/** Plans a retry after `delayMs`, or sooner if its certificate is running out. */
 export function retryAfter(step: Step, identity: Identity, delayMs: number): void {
   const { now, policy } = step
   const inUse = usable(identity, now)
@@ -71,8 +71,8 @@ export function retryAfter(step: Step, identity: Identity, delayMs: number): voi
 }
 
 /**
- * The wait after one more failure of this identity, milliseconds. `isNew`: the CA may be about to learn of it, as istiod
- * is of a pod that has just been scheduled, so the wait stays short at first.
+ * The wait after one more failure of this identity, milliseconds. `isNew`: the CA may not know it yet, as istiod may not
+ * know a pod that was just scheduled, so the wait stays short at first.
  */
 export function nextBackoff({ policy: { retry, random } }: Step, identity: Identity, isNew = false): number {
   const failures = ++identity.backoffs
@@ -80,7 +80,7 @@ export function nextBackoff({ policy: { retry, random } }: Step, identity: Ident
   return backoff(counted, retry, random())
 }
 
-/** What is left of its certificate: nothing, without one. */
+/** The remaining life of its certificate; nothing without one. */
 export function remainingOf({ now }: Step, identity: Identity): Remaining {
   return { now, notAfter: usable(identity, now)?.secret.notAfter ?? now }
 }

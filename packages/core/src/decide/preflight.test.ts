@@ -32,7 +32,7 @@ function namesakeOf(bench: Bench): Promise<TestIssuer> {
   return makeIssuer(bench.ca.newestRoot().subject, bench.clock.now())
 }
 
-/** From now on the CA signs under `issuer`, which it does not list: it comes with each answer. */
+/** Makes the CA sign under `issuer`, which it does not list: it comes with each answer. */
 function signUnder({ ca }: Bench, issuer: TestIssuer): void {
   ca.answer = async (request, sign) => ({
     ...(await sign(request, { issuer })),

@@ -1,4 +1,4 @@
-/** Pre-flight: no leaf that clients would refuse with the roots that they are served, while there is a better one. */
+/** Pre-flight: serves no leaf that clients would refuse with their current roots, while there is a better one. */
 
 import { type Identity, usable, worthKeeping } from '../state/identity.ts'
 import { membersOf } from '../state/state.ts'
@@ -10,8 +10,8 @@ import { report, type Step } from './step.ts'
 const MAX_CHECKED = 16
 
 /**
- * Whether a certificate that clients would refuse for `reason` is served all the same: there is none, or only one that
- * is about to end or that they would refuse as well. Reports it.
+ * Whether a certificate that clients would refuse for `reason` is served anyway: the one in use is missing, about to end,
+ * or would be refused as well. Reports it.
  */
 export function servesRefused(step: Step, identity: Identity, reason: string): boolean {
   const isServed = !hasBetter(step, identity)
@@ -20,7 +20,7 @@ export function servesRefused(step: Step, identity: Identity, reason: string): b
   return isServed
 }
 
-/** Reports leaves in use that clients refuse now that these roots are served: one of each kind. */
+/** Reports the leaves in use that clients refuse with these roots, one of each kind. */
 export function reportRefused(step: Step, bundle: TrustBundle): void {
   const seen = new Set<string>()
   for (const identity of membersOf(step.state, bundle)) {

@@ -117,7 +117,7 @@ test('a stream that asks has the cause probed at once, with its identity', async
   assert.ok(bench.served(last))
 })
 
-/** What the CA is asked for by these identities within so long. */
+/** The requests of these identities to the CA within this time. */
 async function countRequests(bench: Bench, identities: ReadonlySet<SpiffeId>, ms: number): Promise<number> {
   bench.ca.requests.length = 0
   await bench.clock.advance(ms)

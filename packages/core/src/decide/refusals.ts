@@ -11,10 +11,10 @@ import { enqueue, firstReason } from './plan.ts'
 import { probePause } from './start.ts'
 import { reportForAll, type Step } from './step.ts'
 
-/** A CA that has no room, and does not say for how long, is asked no sooner. */
+/** The shortest wait for a CA that has no room and names no wait. */
 const LEAST_WITHOUT_ROOM_MS = 1_600
 
-/** A request was refused, or could not be made. Whether its identity shares the cause with many. */
+/** A request was refused, or could not be made. Returns whether its identity shares the cause with many. */
 export function shareFailure(step: Step, request: Request, failure: CAError): boolean {
   const {
     state: { ca },
@@ -31,7 +31,7 @@ export function shareFailure(step: Step, request: Request, failure: CAError): bo
   return shared.fault.since !== undefined && !isAlone(request.of)
 }
 
-/** A request had its certificate; `kind`: what its identity failed with before, if it did. */
+/** A request got its certificate; `kind`: its identity's previous failure, if any. */
 export function endShared(step: Step, { of, sentAt }: Request, kind: FailureKind | undefined): void {
   const {
     state: { ca, identities },
@@ -78,7 +78,7 @@ function newShared(): SharedRefusal {
   return { fault: new SharedFault('refusals'), hasSleepers: false, wasUrgent: false, waitedFor: undefined }
 }
 
-/** One that fails alone would double what it asks of the CA, and no more. */
+/** Waking an identity that fails alone would only double its load on the CA. */
 function mayWake({ policy, now }: Step, identity: Identity): boolean {
   const isRested = Math.abs(now - identity.wokenAt) >= policy.retry.maxMs
   return identity.work.kind === 'waiting' && (!isAlone(identity) || isRested)
@@ -89,7 +89,7 @@ function probe(step: Step, kind: FailureKind, shared: SharedRefusal): void {
   const { waitedFor } = shared
   shared.waitedFor = undefined
   const next = waitedFor && canProbe(waitedFor, kind) ? waitedFor : nextToProbe(step, kind, !shared.wasUrgent)
-  // A minute's certificates and their identities may have gone meanwhile.
+  // The identities that failed may be gone meanwhile.
   if (!next) {
     state.ca.shared.delete(kind)
     return
@@ -100,7 +100,7 @@ function probe(step: Step, kind: FailureKind, shared: SharedRefusal): void {
   if (kind === 'rate-limited') probePause(step)
 }
 
-/** In turn; those without a certificate before the others if `isUrgent`. */
+/** The next identity in turn; if `isUrgent`, identities without a certificate come first. */
 function nextToProbe(step: Step, kind: FailureKind, isUrgent: boolean): Identity | undefined {
   let next: Identity | undefined
   for (const identity of step.state.identities.values())

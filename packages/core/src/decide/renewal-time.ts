@@ -5,7 +5,7 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 /** Two renewals of one identity are at least this far apart, whatever lifetime a CA gives: no hot loop. */
 export const MIN_RENEWAL_INTERVAL_MS = 1_000
 
-/** The share of what is left of a certificate after which a renewal that failed is tried again at the latest: each time a shorter wait. */
+/** A failed renewal is retried after this share of the remaining life at the latest, so each wait is shorter. */
 const LATEST_RETRY = 0.5
 
 /** The share of its lifetime after which a certificate that has a replacement is replaced at the latest. */
@@ -19,14 +19,14 @@ export interface RotationPolicy {
   readonly ratio: number
   /** Half-width of the window around `ratio`, as a fraction of the lifetime. */
   readonly jitter: number
-  /** A renewal is planned while this much is left, milliseconds: the outage of the CA that a certificate outlives. Absent: `ratio` alone decides. */
+  /** The CA outage that a certificate outlives, milliseconds: its renewal is planned while this much is left. Absent: `ratio` alone decides. */
   readonly surviveMs?: number
 }
 
-/** A promise that would have a certificate renewed before this share of its life is not kept: the CA would be asked without end. */
+/** A `surviveMs` that would renew a certificate before this share of its life is ignored: the requests would never end. */
 const SOONEST_RENEWAL = 0.1
 
-/** Whether a certificate with this lifetime can be renewed while `surviveMs` of it are left. */
+/** Whether a certificate with this lifetime can be renewed `surviveMs` before its end. */
 export function canOutlive(lifetimeMs: number, surviveMs: number): boolean {
   return surviveMs <= lifetimeMs * (1 - SOONEST_RENEWAL)
 }
@@ -40,8 +40,8 @@ export function renewalSlot(slot: number, random: number): number {
 }
 
 /**
- * The time to renew a certificate: a fraction of what was left of it when it arrived (CAs back-date notBefore by
- * minutes, so a short-lived one would be due at once otherwise).
+ * The time to renew a certificate: a fraction of its remaining life at arrival. CAs back-date notBefore by minutes,
+ * so a short-lived certificate would otherwise be due at once.
  */
 export function renewalTime(
   certificate: { readonly usableFrom: number; readonly notAfter: number },
@@ -62,8 +62,8 @@ function promisedFraction(lifetime: number, { jitter, surviveMs }: RotationPolic
 }
 
 /**
- * When a failed request is tried again: after `delay`, and while there is a certificate, after half of what is left of it
- * at the latest, so that one long backoff does not cost it; but no sooner than after `minMs`.
+ * When a failed request is tried again: after `delay`; with a certificate, after half of its remaining life at the
+ * latest, so that one long backoff does not cost it; never sooner than after `minMs`.
  */
 export function retryTime(
   { now, notAfter }: { readonly now: number; readonly notAfter: number | undefined },
@@ -75,8 +75,8 @@ export function retryTime(
 }
 
 /**
- * Until when the replacement of a certificate may wait for its root to settle: peers whose clocks are ahead must not meet
- * an expired one. A second replacement does not postpone it; one that came late waits for nine tenths of what is left.
+ * The latest time at which a replacement that waits for its root to settle is served: peers whose clocks are ahead must not
+ * meet an expired one. A second replacement does not postpone it; a late one waits for nine tenths of the remaining life.
  */
 export function latestChange(
   { receivedAt, notAfter }: { readonly receivedAt: number; readonly notAfter: number },
@@ -94,16 +94,16 @@ export function isEnding(
   return now >= receivedAt + (notAfter - receivedAt) * LATEST_CHANGE
 }
 
-/** A stable number in [0, 1) for an identity: where its renewals are among those of a node. */
+/** A stable number in [0, 1) for an identity: its place among a node's renewals. */
 export function slotOf(identity: SpiffeId): number {
   return hash('sha256', identity, 'buffer').readUInt32BE(0) / 2 ** 32
 }
 
-/** The share of what is left of a certificate over which requests are spread that fell due together, and the most of it. */
+/** Requests that fell due together are spread over this share of the certificate's remaining life, up to a maximum. */
 const SPREAD_SHARE = 0.1
 const SPREAD_MOST_MS = 600_000
 
-/** What is left of a certificate, at `now`. */
+/** The remaining life of a certificate at `now`. */
 export interface Remaining {
   readonly now: number
   readonly notAfter: number
@@ -114,22 +114,22 @@ function spreadOf({ now, notAfter }: Remaining, mostMs = SPREAD_MOST_MS): number
 }
 
 /**
- * When a request is made that fell due together with others (while nothing ran, or as leaves follow a root): `share`, in
- * [0, 1), of a part of what is left of the certificate, at most ten minutes.
+ * When to make a request that fell due together with others (while nothing ran, or as leaves follow a root): `share`, in
+ * [0, 1), of a part of the certificate's remaining life, at most ten minutes.
  */
 export function spreadTime(remaining: Remaining, share: number): number {
   return remaining.now + share * spreadOf(remaining)
 }
 
 /**
- * When an identity that failed in an outage of the CA and still has its certificate is renewed: spread out, over a part
- * of what is left, at most ten seconds; those that are streamed in the first half.
+ * When an identity that failed in an outage of the CA and still has its certificate is renewed: spread over a part of
+ * the remaining life, at most ten seconds; identities in use go in the first half.
  */
 export function wakeTime(remaining: Remaining, slot: number, isUsed: boolean): number {
   return remaining.now + ((isUsed ? slot : 1 + slot) / 2) * spreadOf(remaining, 10_000)
 }
 
-/** When a leaf follows a change at the CA: after the settle time, spread out over a part of what is left of it, at most ten minutes. */
+/** When a leaf follows a change at the CA: after the settle time, spread over a part of its remaining life, at most ten minutes. */
 export function followTime(remaining: Remaining, settleMs: number, slot: number): number {
   return remaining.now + settleMs + slot * Math.max(settleMs, spreadOf(remaining))
 }

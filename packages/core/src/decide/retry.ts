@@ -26,7 +26,7 @@ export function failed(step: Step, request: Request, failure: CAError, waitedMs:
   if (nextProbeAt !== undefined && isAbsence(failure)) {
     noteFailure(step, identity, failure)
     report(step, identity.id, { kind: 'retry-planned', at: nextProbeAt })
-    // Behind those that have not probed the CA yet: an identity that always fails must not come first each time.
+    // It queues behind identities that have not probed the CA yet: one that always fails must not come first each time.
     enqueue(step, identity, usable(identity, step.now) ? 'renewal' : 'first', 'retry')
     return
   }
@@ -36,8 +36,8 @@ export function failed(step: Step, request: Request, failure: CAError, waitedMs:
 }
 
 /**
- * Another CA could issue, and is kept until `until`. Identities without a certificate may ask that one now, so this counts for
- * none of them, and takes none of their probes. It is tried again sooner, too: the first CA may be back.
+ * Another CA could issue, and is kept until `until`. Identities without a certificate may ask that CA now, so this failure
+ * counts for none of them and takes no probe. The retry comes sooner than `until`: the first CA may be back.
  */
 function putOff(step: Step, request: Request, failure: CAError, until: number): void {
   const { state, now } = step
@@ -54,7 +54,7 @@ function waitAfter(step: Step, request: Request, failure: CAError): number {
   if (failure.code === 'ttl-too-long' && lowerTtl(step, identity)) return nextBackoff(step, identity)
   // Probes find the end of a cause that many share.
   const isShared = !isAbsence(failure) && !waitsForApproval(step, identity) && shareFailure(step, request, failure)
-  // A CA without room says nothing of this identity: it comes back with the others.
+  // A CA without room is no evidence against this identity: it comes back with the others.
   if (failure.code === 'rate-limited' && !failure.local && !state.ca.pause.isOver) return state.ca.pause.until - now
   const delayMs =
     failure.retryable && !isShared
@@ -68,12 +68,12 @@ function mayBeUnknown({ lastSuccessAt }: Identity, { code, local }: CAError): bo
   return code === 'unauthenticated' && !local && lastSuccessAt === undefined
 }
 
-/** Somebody takes their time to approve it: that says nothing of the CA. */
+/** The request waits for an approval, which is no evidence about the CA. */
 function waitsForApproval({ state }: Step, { id }: Identity): boolean {
   return state.pending.has(id)
 }
 
-/** Others fared better between its previous failure and this one. */
+/** Counts that others succeeded between its previous failure and this one. */
 function noteContradiction({ state: { ca } }: Step, identity: Identity, failure: CAError): void {
   const { health, lastFailure } = identity
   const at = lastFailure?.at ?? 0
@@ -104,12 +104,12 @@ function noteFailure(step: Step, identity: Identity, failure: CAError): void {
   report(step, identity.id, { kind: 'ca-error', code, message, ...(local && { local }) })
 }
 
-/** A CA that is away or has no room fails for all: that says nothing of an identity. */
+/** A CA that is down or has no room fails for all: no evidence against one identity. */
 function failsForAll({ code, local, deferred }: CAError): boolean {
   return deferred !== undefined || (!local && (code === 'unavailable' || code === 'rate-limited'))
 }
 
-/** `false` where the CA refuses even the shortest lifetime. */
+/** `false` if the CA refuses even the shortest lifetime. */
 function lowerTtl(step: Step, { id }: Identity): boolean {
   const { state } = step
   const fromSeconds = state.ttl.of(id)

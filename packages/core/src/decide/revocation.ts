@@ -16,7 +16,7 @@ export function crlChanged(step: Step, trustDomain: string): void {
     if (trustDomainOf(identity.id) === trustDomain) checkRevocation(step, identity, judges)
 }
 
-/** `judges`: by the kind of certificate, which thousands have in common. */
+/** `judges`: one for each kind of certificate, which thousands share. */
 export function checkRevocation(step: Step, identity: Identity, judges = new Map<string, LeafJudge>()): void {
   const { now } = step
   const revocationOf = (issued: Issued | undefined) => issued && judge(step, identity.id, issued, judges)
@@ -45,7 +45,7 @@ function judge(
   return known(secret.serialNumber)
 }
 
-/** As fast as the CA takes them, streamed ones first; the answer to a request in flight is checked against the new lists. */
+/** Renews as soon as the CA has room, streamed ones first; the answer to a request in flight is checked against the new lists. */
 function renew(step: Step, identity: Identity): void {
   const urgency = isUsed(step.state, identity) ? 'on-demand' : 'renewal'
   if (identity.work.kind === 'waiting') enqueue(step, identity, 'renewal', urgency)

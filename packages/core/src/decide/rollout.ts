@@ -25,9 +25,9 @@ export function mayReplace(step: Step, identity: Identity, { root }: Issued): bo
   const { bundles } = step.state
   const inUse = worthKeeping(identity, step.now)
   if (!inUse) return true
-  // Nobody trusts its root any longer: it is worth nothing.
+  // Its root is no longer trusted: the leaf is worthless.
   if (!bundles.holderOf(identity.id, inUse.root.fingerprint)) return true
-  // Every peer is to know it first.
+  // Every peer must know it first.
   return bundles.holderOf(identity.id, root.fingerprint)?.isTrusted(root.fingerprint) ?? true
 }
 
@@ -38,7 +38,7 @@ export function followFirst(step: Step, { id }: Identity, { root }: Issued, befo
   if (bundle?.anchor(root.fingerprint)) follow(step, bundle, root.fingerprint)
 }
 
-/** Failed fetches are tried again under a new root: they can have failed for want of it. Leaves under roots that were given up are replaced. */
+/** Retries failed fetches after a new root, whose absence may be the cause. Replaces leaves under roots that were given up. */
 export function rootsMoved(step: Step, bundle: TrustBundle, { added, givenUp, revoked }: RootMoves): void {
   if (added.length > 0) retryFailing(step, bundle.trustDomain)
   if (givenUp.length > 0) replaceInTurn(step, bundle, root => givenUp.includes(root.fingerprint))
@@ -50,18 +50,18 @@ export function rootsMoved(step: Step, bundle: TrustBundle, { added, givenUp, re
  * the CA signs under it yet.
  */
 export function rootTrusted(step: Step, bundle: TrustBundle, fingerprint: string): void {
-  // The CA has changed its mind meanwhile.
+  // The CA gave the root up meanwhile.
   if (bundle.isGivenUp(fingerprint)) return
   const waiting = inTurn(step, bundle, ({ upcoming }) => upcoming?.issued.root.fingerprint === fingerprint)
   const someServed = serveWaiting(step, waiting)
-  // Roots of one identity come with its certificate; one that the operator lists says nothing of the CA.
+  // Roots of one identity come with its certificate; a root of the operator's is no sign that the CA signs under it.
   if (bundle.owner || bundle.root(fingerprint)?.standing === undefined) return
   if (waiting.length > 0) {
     if (someServed) follow(step, bundle, fingerprint)
   } else {
     const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
     const all = replaceable(step, bundle, root => root.learnedAt < learnedAt)
-    // One that fails would say nothing of the root.
+    // A failing identity would prove nothing about the root.
     const first = all.find(({ health }) => health.kind === 'ok') ?? all[0]
     if (first) bringForward(step, first, step.now, 'new-root')
   }
@@ -86,8 +86,8 @@ function replaceRevoked(step: Step, bundle: TrustBundle, fingerprints: readonly 
 }
 
 /**
- * The roots have changed while these waited, so each kind is checked again: one that clients would refuse waits until the one
- * in use is about to end. `false` if none may be served.
+ * The roots changed while these leaves waited, so each kind is checked again: a leaf that clients would refuse waits until the
+ * one in use is about to end. `false` if none may be served.
  */
 function serveWaiting(step: Step, all: readonly Identity[]): boolean {
   let some = false
@@ -101,7 +101,7 @@ function serveWaiting(step: Step, all: readonly Identity[]): boolean {
   return some
 }
 
-/** Once for each root: a CA that signs under two in turns would otherwise have everything renewed again and again. */
+/** Runs once per root: a CA that alternates between two would otherwise cause endless renewals. */
 function follow(step: Step, bundle: TrustBundle, fingerprint: string): void {
   const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
   if (!bundle.follow(fingerprint, step.now)) return
@@ -109,7 +109,7 @@ function follow(step: Step, bundle: TrustBundle, fingerprint: string): void {
   replaceInTurn(step, bundle, root => root.learnedAt < learnedAt)
 }
 
-/** Brings the renewals of leaves forward whose root `isOld`, spread out. */
+/** Brings forward, spread out, the renewals of leaves whose root `isOld`. */
 function replaceInTurn(step: Step, bundle: TrustBundle, isOld: (root: TrustAnchor) => boolean): void {
   const all = replaceable(step, bundle, isOld)
   for (const [index, identity] of all.entries())
@@ -134,7 +134,7 @@ function inTurn(step: Step, bundle: TrustBundle, matches: (identity: Identity) =
   return found.map(({ identity }) => identity)
 }
 
-/** Not those whose leaves are under roots of their own; one that came before those roots still needs its root here. */
+/** Excludes leaves under an identity's own roots; a leaf that is older than those roots still needs its root here. */
 function isVerifiedWith({ state: { bundles }, now }: Step, bundle: TrustBundle, identity: Identity): boolean {
   const last = newest(identity, now)
   if (bundle.owner !== undefined || last?.bundle === bundle) return true

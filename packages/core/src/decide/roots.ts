@@ -1,4 +1,4 @@
-/** Roots come into their bundles: those that the CA lists, that come with its answers, that the operator lists, that were stored. */
+/** Roots enter their bundles: from the CA's list, with its answers, from the operator, from the store. */
 
 import { CAError } from '../contract/ca-client.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
@@ -69,7 +69,7 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
   }
   if (!bundle) return
   if (!roots && bundle.isUnneeded) {
-    // Nobody lists roots of the trust domain any longer, which is not the agent's own.
+    // No source lists roots of this foreign trust domain any longer.
     if (bundles.delete(bundle)) closeBundle(step, bundle)
     return
   }
@@ -120,7 +120,7 @@ export function useCrls(step: Step, trustDomain: string, crls: readonly Crl[], s
   crlChanged(step, trustDomain)
 }
 
-/** Takes roots that count for one identity. The list is whole: the file that it is from says which roots there are. */
+/** Takes roots that count for one identity. The list is complete: its file alone decides which roots there are. */
 function learnOwn(step: Step, id: SpiffeId, { roots, rejected, isWhole }: Read): void {
   const bundle = step.state.bundles.openOwn(id)
   const isFirst = bundle.hasNoneOfTheCA

@@ -25,7 +25,7 @@ export function hasten(step: Step, identity: Identity, from: number): void {
   offer(step, identity, upcoming.issued, from)
 }
 
-/** The one that waits is not to be served. */
+/** Drops the certificate that waits. */
 export function dropUpcoming(step: Step, identity: Identity): void {
   if (identity.upcoming) release(step, identity.upcoming.issued)
   identity.upcoming = undefined
@@ -36,7 +36,7 @@ export function dropSpare(step: Step, identity: Identity): void {
   identity.spare = undefined
 }
 
-/** Lets go of all that it has. */
+/** Releases all its certificates. */
 export function clear(step: Step, identity: Identity): void {
   dropUpcoming(step, identity)
   dropSpare(step, identity)
@@ -57,7 +57,7 @@ export function passTime(step: Step, identity: Identity): void {
   if (identity.current && endOf(identity.current) <= now) expire(step, identity)
 }
 
-/** A while ago a reader was refused the certificate in use, which seemed to have ended: it may have been the clock. */
+/** A while ago the certificate in use seemed to have ended, and a reader got nothing: the clock may have been wrong. */
 export function serveAgain(step: Step, identity: Identity): void {
   if (usable(identity, step.now)) step.actions.push({ kind: 'serve', identity })
 }
@@ -94,7 +94,7 @@ function expire(step: Step, identity: Identity): void {
   identity.hasExpired = true
   report(step, identity.id, { kind: 'withdrawn', reason: 'expired' })
   actions.push({ kind: 'withdraw', id: identity.id })
-  // A request that is still queued is as urgent as if there had never been one.
+  // A queued request is now as urgent as for an identity that never had a certificate.
   if (identity.work.kind === 'queued') state.queue.push(identity, firstReason(step, identity))
   if (current) release(step, current)
 }

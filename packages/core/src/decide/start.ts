@@ -17,7 +17,7 @@ export function startNext(step: Step): void {
     step.actions.push({ kind: 'restore', identity: next.key, from: 'store' })
 }
 
-/** One request finds out whether a CA without room has some by now. */
+/** One request probes whether the CA has room again. */
 export function probePause(step: Step): void {
   const { ca, queue } = step.state
   if (ca.awaitsRoots !== undefined || ca.pause.isOver) return
@@ -25,7 +25,7 @@ export function probePause(step: Step): void {
   if (next) start(step, next.key, next.urgency)
 }
 
-/** Sends a request; that of a CA that is down is the probe. */
+/** Sends a request; while the CA is down, it is the probe. */
 function start(step: Step, identity: Identity, urgency: Urgency): void {
   const { state, policy, now } = step
   if (identity.work.kind !== 'queued') throw new TypeError(`Cannot fetch ${identity.id}: it is not queued`)
@@ -37,7 +37,7 @@ function start(step: Step, identity: Identity, urgency: Urgency): void {
     connectWithinMs: state.ca.absence.started(now, identity),
     ttlSeconds: state.ttl.of(identity.id),
     tokenFile: identity.tokenFile,
-    // A certificate is there and one is asked for on demand: an operator wishes another one now.
+    // An on-demand request despite a certificate: an operator wishes a new one now.
     replaces: urgency === 'on-demand' ? undefined : replacedBy(step, identity),
     wish: identity.wish,
     slot: renewalSlot(identity.slot, policy.random()),
@@ -46,7 +46,7 @@ function start(step: Step, identity: Identity, urgency: Urgency): void {
   step.actions.push({ kind: 'fetch', request })
 }
 
-/** Nothing where the one in use is worth little by now: clients refuse it, or other nodes drop its root, which was given up. */
+/** `undefined` if the certificate in use is worth little: clients refuse it, or its root was given up and other nodes drop it. */
 function replacedBy({ state: { bundles }, now }: Step, identity: Identity): Request['replaces'] {
   const notAfter = lastsUntil(identity, now)
   const { id, health } = identity

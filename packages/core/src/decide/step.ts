@@ -10,11 +10,11 @@ import type { RootTimes } from '../trust/settle-time.ts'
 import type { Action } from './event.ts'
 import type { RotationPolicy } from './renewal-time.ts'
 
-/** What does not change while the process runs. */
+/** Settings and verdicts that stay the same while the process runs. */
 export interface Policy {
   readonly rotation: RotationPolicy &
     Omit<RootTimes, 'overlapMs'> & {
-      /** How long clients that do not answer are waited for. */
+      /** How long an announcement waits for silent clients. */
       readonly ackWaitMs: number
     }
   /** Whether a root that is missing from the CA's list is revoked. */
@@ -23,11 +23,11 @@ export interface Policy {
   readonly concurrency: number
   readonly maxIdentities: number
   readonly removalGraceMs: number
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly random: () => number
   /** See {@link Identity.slot}. */
   readonly slotOf: (id: SpiffeId) => number
-  /** Why clients would refuse the certificate with the roots that they are served now. */
+  /** Why clients would refuse the certificate with the roots served now. */
   readonly refusalOf: (issued: Issued, id: SpiffeId, now: number) => string | undefined
 }
 

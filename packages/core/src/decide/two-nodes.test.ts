@@ -27,7 +27,7 @@ type Lists = 'no list' | 'polled' | 'pushed' | 'only new, polled' | 'only new, p
 interface Row {
   readonly answers: Answers
   readonly lists: Lists
-  /** For how long the CA of the second node signs under A while that of the first signs under B already. */
+  /** How long the second node's CA still signs under A while the first node's signs under B already. */
   readonly lagMs: number
   /** A replica that was not reloaded answers every other identity: under A, and with A alone. */
   readonly hasStaleReplica?: boolean
@@ -216,7 +216,7 @@ async function trial(row: Row): Promise<void> {
       const failed = [...refusals(first, second), ...refusals(second, first)]
       assert.deepEqual(failed, [], `at ${(world.elapsed / HOUR).toFixed(2)} h`)
       if (world.elapsed >= at) break
-      // What is due now comes first: its requests take no time.
+      // Due work comes first: its requests take no time.
       const [next = Number.POSITIVE_INFINITY] = clock.deadlines()
       await clock.advance(Math.max(Math.min(next, world.start + at) - clock.now(), 0))
     }
@@ -231,5 +231,5 @@ async function trial(row: Row): Promise<void> {
 for (const row of rows) {
   const { answers, lists, lagMs, hasStaleReplica } = row
   const title = `answers: ${answers}; list: ${lists}; lag ${lagMs / HOUR} h${hasStaleReplica ? '; a stale replica' : ''}`
-  test(`no request fails between two nodes of which one moves hours before the other (${title})`, () => trial(row))
+  test(`no request fails between two nodes if one moves hours before the other (${title})`, () => trial(row))
 }

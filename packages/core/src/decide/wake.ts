@@ -1,4 +1,4 @@
-/** What falls due by itself, and when. */
+/** Work that falls due without an event, and when. */
 
 import { armWake, type State } from '../state/state.ts'
 import { endIdle, endRemoved } from './admission.ts'

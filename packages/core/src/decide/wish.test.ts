@@ -1,4 +1,4 @@
-/** What an identity's certificate is wished to carry: the key and CSR of its requests, and the renewal after it has changed. */
+/** Wishes for an identity's certificate: the key and CSR of its requests, and the renewal after a change. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'

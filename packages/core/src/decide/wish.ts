@@ -1,4 +1,4 @@
-/** What an identity's certificate is wished to carry: a new one is asked for soon after that has changed. */
+/** Follows a changed wish for an identity's certificate with a new certificate, soon. */
 
 import { type CertificateWish, wishText } from '../contract/certificate-wish.ts'
 import { type Identity, usable } from '../state/identity.ts'
@@ -14,10 +14,10 @@ export function changeWish(step: Step, identity: Identity, wish: CertificateWish
   followWish(step, identity, before)
 }
 
-/** A reload can change the wishes of all: requests leave one after the other, so far apart. */
+/** A reload can change every wish: requests leave one by one at this distance. */
 const PACE_MS = 50
 
-/** `asked`: the text of the wish by which its last certificate was asked for. Later than at once: however often a wish changes, it costs one request a second. */
+/** `asked`: the wish text of its last certificate. The delay bounds the cost: however often a wish changes, one request a second. */
 export function followWish(step: Step, identity: Identity, asked: string): void {
   if (asked === wishText(identity.wish)) return
   const { state, now } = step

@@ -47,7 +47,7 @@ export interface FetchOptions {
 /**
  * Asks the CA once, and calls `answered` in the same turn of the event loop in which the answer was judged by the roots of
  * that turn. Rejects with a {@link CAError}, or with the reason of `controller` when that is aborted. Then no key is left
- * but that of a pending request; a key in a late answer is wiped, too. A plugin that throws something else, never answers
+ * except a pending request's; a key in a late answer is wiped, too. A plugin that throws something else, never answers
  * or ignores its signal costs no more than the deadline.
  */
 export async function fetch(
@@ -63,7 +63,7 @@ export async function fetch(
   using _deadline = after(clock, timeoutMs, () =>
     controller.abort(new CAError('timeout', `The CA did not answer for ${id} within ${timeoutMs} ms`)),
   )
-  // Never inside the caller's turn: a plugin runs next.
+  // A plugin runs next, and never inside the caller's turn.
   const before = await (pending.has(id) ? untilAborted(continued(pending, request), signal) : undefined)
   const type = wish.keyType ?? options.keyType
   const keyRequest = { type, identity: id, dnsNames: wish.dnsNames, format: options.keyFormat }
@@ -78,7 +78,7 @@ export async function fetch(
   try {
     await untilAborted(judge(options, { id, wish, signal }, answering, key, take), signal)
   } catch (error) {
-    // The key is another's by now.
+    // The key belongs to the pending request now.
     if (isTaken) throw error
     key.wipe()
     void wipeBrought(answering)
@@ -112,13 +112,13 @@ async function ask(
   return await ca.issue({ identity: of.id, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
 }
 
-/** For whom is asked, and what ends that. After each wait the signal is looked at: nobody may wait any longer. */
+/** The request, and the signal that ends it. The signal is checked after each wait: the last waiter may have gone. */
 interface Call extends Pick<Request, 'wish'> {
   readonly id: SpiffeId
   readonly signal: AbortSignal
 }
 
-/** Judges by the roots that are trusted and those that came along, of which none is learned here. */
+/** Judges by the trusted roots and the offered ones, and learns none of them. */
 async function judge(
   options: FetchOptions,
   call: Call,
@@ -130,7 +130,7 @@ async function judge(
   const { reader, clock, bundles, rootList, pending } = options
   const answer = await answering
   signal.throwIfAborted()
-  // Whatever it is worth: the same request would have the same answer again.
+  // Even after a bad answer: the same request would get the same one again.
   pending.drop(id)
   checkForm(answer, id)
   const privateKey = await key.privateKey(answer)
@@ -153,8 +153,8 @@ async function judge(
       continue
     }
     signal.throwIfAborted()
-    // A root may have come or gone while another thread checked, and clients judge by those of now. Verdicts come many in
-    // one turn: with an `await` before `answered`, all of them would have looked before the first brings its roots.
+    // A root may have come or gone while another thread checked, and clients judge by the current roots. Many verdicts come
+    // in one turn: with an `await` before `answered`, all would be checked before the first brings its roots.
     if (!areStill()) continue
     const source = answer.privateKey ? 'brought' : 'signed'
     const accepted = answer.accepted && (() => answer.accepted?.())
@@ -231,7 +231,7 @@ async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void>
   } catch {} // there is no answer, or none with a key
 }
 
-/** A plugin may throw anything: nothing of it is passed on but what can be shown. */
+/** A plugin may throw anything: only what can be shown is passed on. */
 function asCAError(error: unknown, signal: AbortSignal, id: SpiffeId): unknown {
   return signal.aborted && error === signal.reason ? error : asShownCAError(error, `The CA plugin failed for ${id}: `)
 }

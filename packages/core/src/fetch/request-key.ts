@@ -5,10 +5,10 @@ import type { GeneratedKey } from '../contract/key-generator.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import { derToPem } from '../x509/pem.ts'
 
-/** A key with what the certificate's own key is compared to. */
+/** A key, and the public key to compare the certificate's with. */
 export interface PrivateKey {
   readonly sealed: SealedKey
-  /** Absent of a key that a source brought. */
+  /** Absent for a key that a source brought. */
   readonly publicKeyDer?: Uint8Array
 }
 
@@ -17,7 +17,7 @@ export interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
   readonly sealed: SealedKey
 }
 
-/** The key and CSR of one request, made when a plugin first asks for the CSR, or those of the previous attempt. */
+/** The key and CSR of one request: made when a plugin first asks for the CSR, or taken from the previous attempt. */
 export class RequestKey {
   readonly #vault: KeyVault
   readonly #make: () => Promise<HeldKey>

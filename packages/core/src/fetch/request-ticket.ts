@@ -8,7 +8,7 @@ import type { HeldKey, RequestKey } from './request-key.ts'
 /** The request that a ticket belongs to. */
 export interface TicketHolder {
   readonly id: SpiffeId
-  /** The text of the wish by which is asked. */
+  /** The text of the request's wish. */
   readonly wish: string
   readonly controller: AbortController
 }

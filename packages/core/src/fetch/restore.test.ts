@@ -284,7 +284,7 @@ test('roots that cannot be read cost a call to the CA, and nothing else', async 
 test('a store that cannot be written costs a word in the ledger, and no certificate', async () => {
   await using restarts = await Restarts.create()
   await using run = await restarts.start()
-  await rm(restarts.directory, { recursive: true })
+  await rm(restarts.directory, { recursive: true, maxRetries: 5 })
   await run.bench.add(WEB)
   await run.bench.until('not-stored', 1)
   assert.match(run.bench.last('not-stored').reason, /cannot be kept: ENOENT/)

@@ -1,4 +1,4 @@
-/** Reads an identity's certificate from a store, judged as a CA's answer is before it is served. */
+/** Reads an identity's certificate from a store, and judges it like a CA's answer. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
@@ -26,7 +26,7 @@ interface Read {
   readonly isProvisional: boolean
 }
 
-/** The stored certificate, or the pair that an operator has placed; a text where it cannot be used. Never rejects. */
+/** The stored certificate, or the pair that an operator has placed; a text if it cannot be used. Never rejects. */
 export async function restore(
   options: FetchOptions,
   store: Store,

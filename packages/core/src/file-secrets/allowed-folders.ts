@@ -1,4 +1,4 @@
-/** The folders in which files may be named: wherever links lead, what is read is below one of them. */
+/** The folders in which files may be named: a file that is read is below one of them, even through links. */
 import { accessSync, constants, fstatSync, realpathSync, type Stats, statSync } from 'node:fs'
 import { lstat, readlink, realpath } from 'node:fs/promises'
 import { readSmallFile } from '../files/changing-file.ts'
@@ -15,7 +15,7 @@ export class AllowedFolders {
     this.#folders = folders
   }
 
-  /** Why `file` cannot be read at this moment; `undefined` if it looks as if it can. Reads nothing of it. */
+  /** Why `file` cannot be read at this moment; `undefined` if it seems readable. Does not read it. */
   problem(file: string): string | undefined {
     try {
       this.#check(file, realpathSync(file))
@@ -47,7 +47,7 @@ export class AllowedFolders {
   }
 }
 
-/** A link in the place of a folder leads to where its files really are. */
+/** The real path of a folder, which may itself be a link. */
 function realOf(folder: string): string {
   try {
     return realpathSync(folder)
@@ -67,7 +67,7 @@ function checkStats(file: string, stats: Stats): void {
     throw new FileFault({ file, reason: `it has ${stats.size} bytes, more than ${MAX_FILE_BYTES}`, remedy })
 }
 
-/** Where the opened file is, without links. The kernel knows; elsewhere than on Linux the path is followed again. */
+/** The real path of the opened file: from the kernel on Linux, elsewhere by following the path again. */
 async function pathOf(descriptor: number, file: string): Promise<string> {
   try {
     return await readlink(`/proc/self/fd/${descriptor}`)

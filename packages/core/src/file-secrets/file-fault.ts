@@ -1,4 +1,4 @@
-/** Why a file, or a part of another secret that others write, cannot be used: which one, the reason, what to do. Nothing of its content, and no cause that could quote it. */
+/** Why a file, or a part of another secret that others write, cannot be used: its name, the reason, the remedy. Never its content, nor a cause that could quote it. */
 import { CAError, type CAErrorCode } from '../contract/ca-client.ts'
 import { UntrustedPathError } from '../files/trusted-path.ts'
 import { errorText } from '../text/error-text.ts'
@@ -12,7 +12,7 @@ export interface FileFaultParts {
   readonly remedy: string
   /** Default: `bad-response`. */
   readonly code?: CAErrorCode
-  /** Whether it looks as if the files were being written at this moment. Default: `false`. */
+  /** Whether the files seem to be in the middle of a write. Default: `false`. */
   readonly mayPass?: boolean
   /** Whether its owner has removed the secret. Default: `false`. */
   readonly isGone?: boolean
@@ -31,7 +31,7 @@ export class FileFault extends CAError {
 
 const FIELDS = 'or correct the path that names it'
 
-/** Of what reading `file` was rejected with. `mayPass`: whether a file that is missing may be on its way. */
+/** The fault behind a failed read of `file`. `mayPass`: whether a missing file may be on its way. */
 export function readFault(file: string, error: unknown, mayPass: boolean): FileFault {
   if (error instanceof FileFault) return error
   const code = systemErrorCode(error)
@@ -56,7 +56,7 @@ export function readFault(file: string, error: unknown, mayPass: boolean): FileF
     case 'ELOOP':
       return fault('its symbolic links lead in a circle', 'Replace the links')
     case undefined:
-      // It was opened: it is not a regular file, too long, or growing.
+      // The file opened, but is not a regular file, too long, or growing.
       return new FileFault({
         file,
         reason: errorText(error),

@@ -30,7 +30,7 @@ test('a Secret without a namespace is in the one of the agent, and -cacert at th
   const [namespace, name] = ['edge', 'web']
   assert.deepEqual(parseFileName('kubernetes://web', 'edge'), { kind: 'kubernetes-pair', namespace, name })
   assert.deepEqual(parseFileName('kubernetes://web-cacert', 'edge'), { kind: 'kubernetes-roots', namespace, name })
-  assert.equal(parseFileName('kubernetes://web'), 'names no namespace, and this agent has none for such a name')
+  assert.equal(parseFileName('kubernetes://web'), 'names no namespace, and this agent has no default namespace')
 })
 
 test('a pattern of Secrets names one, or all of a namespace', () => {
@@ -73,7 +73,7 @@ test('a name of another form, and a path with more than one form, are refused wi
     ['kubernetes://edge/..', 'has a part that is no name of Kubernetes'],
     ['kubernetes://edge/web?x', 'has a part that is no name of Kubernetes'],
     ['kubernetes://edge/Web', 'has a part that is no name of Kubernetes'],
-    ['file-root:/a/*', 'has * where only /* or /** at the end of a folder can be'],
+    ['file-root:/a/*', 'has * elsewhere than in /* or /** at the end of a folder'],
   ] as const)
     assert.equal(parseFileName(text), reason, text)
 })
@@ -125,7 +125,7 @@ test('a pattern that would match nothing, or all of the machine, is refused', ()
     assert.equal(typeof parseFilePattern(pattern), 'string', pattern)
 })
 
-test('the folders of a pattern are those of its files', () => {
+test('the folders of a pattern are the folders of its files', () => {
   const folders = (pattern: string) => {
     const parsed = parseFilePattern(pattern)
     return typeof parsed === 'string' ? parsed : foldersOf(parsed)

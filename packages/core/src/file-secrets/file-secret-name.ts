@@ -40,8 +40,8 @@ export function isFileName(text: string): boolean {
 }
 
 /**
- * Reads a name; a text is the reason why it is not one, after "it …". `namespace`: where `kubernetes://NAME` is. Default: it
- * is refused.
+ * Reads a name; a text is the reason why it is not one, after "it …". `namespace`: the namespace of `kubernetes://NAME`.
+ * Default: such a name is refused.
  */
 export function parseFileName(text: string, namespace?: string): FileSecretName | string {
   if (text.startsWith(KUBERNETES_SCHEME)) return parseKubernetesName(text, namespace)
@@ -61,7 +61,7 @@ export function formatFileName(name: FileSecretName): string {
   return name.kind === 'pod-token' ? formatTokenName(name) : formatKubernetesName(name)
 }
 
-/** The paths of a name, without that of the system's roots. */
+/** The paths of a name, except the path of the system's roots. */
 export function pathsOf(name: FileSecretName): readonly string[] {
   if (name.kind === 'file-pair') return [name.chain, name.key]
   return name.kind === 'file-roots' && name.file !== SYSTEM_ROOTS ? [name.file] : []
@@ -114,12 +114,12 @@ function matchesPath({ path, below }: PathPattern, file: string): boolean {
   return file.startsWith(`${path}/`) && (below === 'everything' || dirname(file) === path)
 }
 
-/** Only a path in its shortest form is one name for one file. */
+/** Only the shortest form of a path is a unique name for a file. */
 function pathProblem(path: string): string | undefined {
   if (!path.startsWith('/')) return 'has a path that is not absolute'
   const segments = path.slice(1).split('/')
   if (segments.includes('..') || segments.includes('.')) return 'has a path with . or .. in it'
   if (segments.includes('')) return 'has a path with an empty part'
   if (/\p{Cc}/u.test(path)) return 'has a path with a control character'
-  return path.includes('*') ? 'has * where only /* or /** at the end of a folder can be' : undefined
+  return path.includes('*') ? 'has * elsewhere than in /* or /** at the end of a folder' : undefined
 }

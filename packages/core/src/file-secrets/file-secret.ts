@@ -10,9 +10,9 @@ import type { Semaphore } from '../time/semaphore.ts'
 import { FileFault, readFault } from './file-fault.ts'
 
 const FIRST_PAUSE_MS = 50
-/** A file that is written in place is read once it is left alone for so long: its first half can look whole. */
+/** How long a file that is written in place must rest before it is read: its first half can look whole. */
 const QUIET_MS = 100
-/** The rest of a certificate's life in which a missing successor is reported. */
+/** The last share of a certificate's life, in which a missing successor is reported. */
 const LAST_FIFTH = 0.2
 
 /** A version of the secret, as its place had it. */
@@ -34,9 +34,9 @@ export interface SecretPlace {
   readonly keepMs: number
   /** Calls `look` when the secret may have changed; never inside this call. */
   watch(look: (reason: LookReason) => void): Disposable
-  /** What can be seen of its versions without reading it: of each file its device, inode, and more. */
+  /** Identifies its version without reading it: device, inode and more of each file. */
   stamp(): string
-  /** Reads it as it is now. Rejects with a {@link FileFault} where the content is to blame. */
+  /** Reads it as it is now. Rejects with a {@link FileFault} if the content is to blame. */
   load(): Promise<LoadedSecret>
 }
 
@@ -67,17 +67,17 @@ export class FileSecret implements Disposable {
   readonly #watch: Disposable
   #served: LoadedSecret | undefined
   #changedAt: number | undefined
-  /** Of the files that `#served` came from. */
+  /** The stamp of the files behind `#served`. */
   #servedStamp = ''
-  /** Of the files at the last read. */
+  /** The stamp of the files at the last read. */
   #readStamp = ''
   #fault: string | undefined
-  /** Since when the files are not whole. */
+  /** When the files began not to be whole. */
   #unsettledSince: number | undefined
   #pauseMs = FIRST_PAUSE_MS
   #retry: Disposable | undefined
   #dateTimer: Disposable | undefined
-  /** The end of a secret that has no subscriber. */
+  /** The timer that ends a secret without a subscriber. */
   #end: Disposable | undefined
   #isReading = false
   #isStale = false
@@ -104,8 +104,8 @@ export class FileSecret implements Disposable {
   }
 
   /**
-   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. `onLast` is called
-   * when the last subscriber has gone and no other one came for `keepMs` of the place.
+   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. Calls `onLast`
+   * once there was no subscriber for the place's `keepMs`.
    */
   subscribe(listener: Listener, onLast: () => void): Disposable {
     const own: Listener = item => listener(item)
@@ -132,7 +132,7 @@ export class FileSecret implements Disposable {
   }
 
   #look(reason: LookReason): void {
-    // A fault can have its cause in a folder, which the stamps do not show.
+    // The cause of a fault can be a folder, which the stamps do not cover.
     const isUnchanged = reason === 'poll' && !this.#fault && this.#readStamp === this.#parts.place.stamp()
     if (!isUnchanged) void this.#read()
   }
@@ -216,7 +216,7 @@ export class FileSecret implements Disposable {
     wipe(replaced)
   }
 
-  /** A certificate ends by its date. The end of a token is known by its lifetime alone, which a clock that is set does not change. */
+  /** A certificate ends at its date. A token ends after its lifetime, which a set clock does not change. */
   #warnBeforeEnd({ notBefore, notAfter }: NonNullable<LoadedSecret['life']>, isToken: boolean): Disposable {
     const { clock, report, withholdsExpired } = this.#parts
     const last = LAST_FIFTH * (notAfter - notBefore)
@@ -257,7 +257,7 @@ export class FileSecret implements Disposable {
     this.#parts.report({ kind: 'files-unusable', reason: fault.message, isServed: this.#served !== undefined })
   }
 
-  /** How much longer files that are not whole are waited for. */
+  /** The remaining wait for files that are not whole. */
   #waitLeft(): number {
     const now = this.#parts.clock.now()
     this.#unsettledSince ??= now
@@ -274,7 +274,7 @@ function wipe(secret: LoadedSecret | undefined): void {
   if (secret?.item.kind === 'certificate' || secret?.item.kind === 'token') secret.item.wipe()
 }
 
-/** Whether one of the files is the same one as before with another content, as their stamps have it. */
+/** Whether, by the stamps, one of the files was written in place. */
 function isInPlace(stamp: string, before: string): boolean {
   const earlier = before.split(' ')
   return stamp

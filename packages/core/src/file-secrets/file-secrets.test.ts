@@ -105,7 +105,10 @@ test('a pair that stays half is reported after 10 s, and the old one is served u
   const since = bench.clock.now()
   const { reason, isServed } = await bench.until('files-unusable')
   assert.ok(bench.clock.now() - since >= 10_000)
-  assert.match(reason, /its key is not that of the first certificate in \S+cert\.pem\. Write both of one issuance/)
+  assert.match(
+    reason,
+    /its key does not match the first certificate in \S+cert\.pem\. Write the key and the chain of one issuance/,
+  )
   assert.ok(isServed)
   assert.equal(bench.chain(), textOf(before))
   bench.write({ chain: after.chain })
@@ -182,7 +185,7 @@ test('roots are a set: bad ones are left out, and another order or form is not a
   assert.equal(bench.items.length, 2)
 })
 
-test('a change of which no event is reported is found by the poll', async t => {
+test('the poll finds a change without an event', async t => {
   const bench = await Bench.start(t)
   const issuer = await PairIssuer.create(bench.clock)
   const above = join(bench.folder, 'above')
@@ -213,7 +216,7 @@ test('without any watch of the system, files are polled, and why is reported', {
   assert.deepEqual(output.trim().split('\n'), ['ENOSPC', 'first', 'second', 'third'])
 })
 
-/** As root of a namespace of its own, whose mounts nobody else sees. */
+/** Runs as root of a private namespace, whose mounts nobody else sees. */
 const OWN_MOUNTS = [
   '-Urm',
   'sh',

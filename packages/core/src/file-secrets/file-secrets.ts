@@ -1,4 +1,4 @@
-/** The secrets that others write, in files and in Kubernetes, and tokens: each is read once, however many streams have it. */
+/** The secrets that others write, in files and in Kubernetes, and tokens: each is read once for all its streams. */
 import type { KeyVault } from '../contract/key-vault.ts'
 import { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
@@ -30,15 +30,15 @@ const FILES_WAIT_MS = 10_000
 const NO_OBJECTS = 'is in Kubernetes, and this agent reads no Secrets there: set kubernetesSecrets.namespaces'
 const NO_TOKENS = 'is a token of a pod, and this agent knows no pods: set kubernetes'
 
-/** The defaults of the options, for who shows them. */
+/** The defaults of the options, also for display. */
 export const FILE_DEFAULTS = { expired: 'withhold', pollMs: 60_000 } as const
 
 export interface FileSecretsOptions {
   readonly clock: Clock
   readonly vault: KeyVault
-  /** Says which roots Envoy cannot read; they are left out. */
+  /** Judges which roots Envoy can read; others are left out. */
   readonly verifier?: Pick<CertificateVerifier, 'readsRoot'>
-  /** The folders in which files may be named, absolute; wherever links lead, files are below one of these. */
+  /** The folders in which files may be named, absolute; the target of every link must be below one of them. */
   readonly folders: readonly string[]
   /** The Secrets of Kubernetes that may be named. Default: none. */
   readonly objects?: SecretObjects
@@ -62,7 +62,7 @@ export class FileSecrets implements Disposable {
   #folders: AllowedFolders
   readonly #watched: WatchedFiles
   readonly #reads = new Semaphore(READS_AT_ONCE)
-  /** Apart: an API server that does not answer delays no file. */
+  /** Separate, so that an API server that does not answer delays no file. */
   readonly #objectReads = new Semaphore(READS_AT_ONCE)
   readonly #secrets = new Map<string, FileSecret>()
 
@@ -73,7 +73,7 @@ export class FileSecrets implements Disposable {
     this.#watched = new WatchedFiles(clock, onWatchError, pollMs)
   }
 
-  /** Files may be named in these folders from now on. Files that were read before stay in use. */
+  /** Replaces the folders in which files may be named. Files that were read before stay in use. */
   useFolders(folders: readonly string[]): void {
     this.#folders = new AllowedFolders(folders)
   }
@@ -97,7 +97,7 @@ export class FileSecrets implements Disposable {
     return this.#secrets.has(name)
   }
 
-  /** Why a name is none that is served here, whatever is written; after "it …". */
+  /** Why a name can never be served here; after "it …". */
   refusal(name: FileSecretName): string | undefined {
     const { objects, tokens } = this.#options
     if (!isOfCluster(name) || this.holds(formatFileName(name))) return undefined
@@ -105,7 +105,7 @@ export class FileSecrets implements Disposable {
     return objects ? objects.refusal(name) : NO_OBJECTS
   }
 
-  /** Why the secret cannot be read at this moment, as far as is known, or a look at its paths shows. */
+  /** Why the secret cannot be read at this moment, as far as known or visible at its paths. */
   problem(name: FileSecretName): string | undefined {
     if (this.current(name)) return undefined
     if (isOfCluster(name)) return this.#secrets.get(formatFileName(name))?.entry('').fault
@@ -114,7 +114,7 @@ export class FileSecrets implements Disposable {
       if (problem !== undefined) return problem
     }
     const isMissing = name.kind === 'file-roots' && name.file === SYSTEM_ROOTS && this.#systemRoots() === undefined
-    return isMissing ? 'this system has its roots in none of the usual files' : undefined
+    return isMissing ? 'this system has no roots in any of the usual files' : undefined
   }
 
   current(name: FileSecretName): SecretItem | undefined {

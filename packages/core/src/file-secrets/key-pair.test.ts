@@ -89,7 +89,7 @@ for (const [what, files] of Object.entries(READABLE)) {
   })
 }
 
-test('the version is that of chain and key, whatever stands around them', async t => {
+test('the version depends on chain and key only, whatever stands around them', async t => {
   const versionOf = async (files: Written) =>
     (await readKeyPair(await folderOf(t, files), { identity: WEB, now })).version
   const version = await versionOf({ chain, key })
@@ -126,7 +126,7 @@ const UNUSABLE: Readonly<Record<string, readonly [Partial<Written>, boolean, Reg
   'the key of another one': [
     { chain, key: other.key },
     true,
-    /KEY: its key is not that of the first certificate in CHAIN\. Write both of one issuance, the leaf first\./,
+    /KEY: its key does not match the first certificate in CHAIN\. Write the key and the chain of one issuance, the leaf first\./,
   ],
   'an intermediate first': [
     { chain: brought.chain.toReversed().join(''), key },
@@ -174,7 +174,7 @@ test('the key of a pair that is refused is wiped', async t => {
 test('a certificate of another identity and one that has ended are named', async t => {
   const files = await folderOf(t, { chain, key })
   const another = await faultOf(files, 'spiffe://cluster.local/ns/default/sa/api')
-  assert.match(another.text, /is for spiffe:\S+web, not for spiffe:\S+api\. .* folder or chain need a placeholder\./)
+  assert.match(another.text, /is for spiffe:\S+web, not for spiffe:\S+api\. .* use a placeholder in folder or chain\./)
   const ended = await faultOf(files, WEB, now + 3_600_000)
   assert.match(
     ended.text,

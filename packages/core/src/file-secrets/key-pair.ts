@@ -8,7 +8,7 @@ import { pemBlocks } from '../x509/pem-blocks.ts'
 import { FileFault, readFault } from './file-fault.ts'
 
 export const MAX_FILE_BYTES = 1_048_576
-/** Core refuses chains of over ten, which is without the roots. */
+/** Core refuses chains of over ten certificates, not counting the roots. */
 const MAX_CERTIFICATES = 20
 const MIN_RSA_BITS = 2048
 /** P-256, P-384 and P-521, as OpenSSL names them. */
@@ -28,7 +28,7 @@ export interface KeyPair {
   readonly version: string
   /** SHA-256 (hex) of the chain's DER. */
   readonly chainVersion: string
-  /** Of the leaf: lower-case hex. */
+  /** The leaf's, in lower-case hex. */
   readonly serialNumber: string
   /** Milliseconds since the epoch. */
   readonly notBefore: number
@@ -36,9 +36,9 @@ export interface KeyPair {
 }
 
 export interface KeyPairOptions {
-  /** Whom the leaf has to be for. Default: anybody. */
+  /** The identity that the leaf must carry. Default: any. */
   readonly identity?: SpiffeId
-  /** When the leaf must not have ended yet, milliseconds since the epoch. Default: it may have. */
+  /** The time at which the leaf must not have ended, milliseconds since the epoch. Default: it may have ended. */
   readonly now?: number
   readonly vault?: KeyVault | undefined
   /** Reads one file. Default: {@link readSmallFile}. */
@@ -46,8 +46,8 @@ export interface KeyPairOptions {
 }
 
 /**
- * The pair that the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, as the options
- * have it, and its key. Everything else is for the caller to judge.
+ * The pair that the files hold now. Rejects with a {@link FileFault} unless they are a chain, leaf first, that fits the
+ * options, and its key. The caller judges everything else.
  */
 export async function readKeyPair(
   files: KeyPairFiles,
@@ -123,17 +123,17 @@ function checkIdentity(file: string, leaf: X509Certificate, identity: SpiffeId):
   throw new FileFault({
     file,
     reason: `its first certificate is for ${others.slice(0, 300) || 'no SPIFFE ID'}, not for ${identity}`,
-    remedy: 'Write that of the identity there; for more than one identity, folder or chain need a placeholder',
+    remedy: "Write the identity's certificate there; for several identities, use a placeholder in folder or chain",
   })
 }
 
-/** The private key's block alone, its lines as PEM ends them. */
+/** Only the private key's block, with PEM line ends. */
 function keyBlock(file: string, bytes: Buffer): Buffer {
   const found = pemBlocks(bytes).find(({ label }) => label.endsWith('PRIVATE KEY'))
   const fault = (reason: string, remedy: string, mayPass = true) => new FileFault({ file, reason, remedy, mayPass })
   if (!found) throw fault(bytes.length === 0 ? 'it is empty' : 'it has no PEM private key', 'Write the key as PEM')
   if (!found.bytes) throw fault('it ends within the private key', 'Write the whole key')
-  // PKCS#8 says so in the label, the older form in a header.
+  // PKCS#8 marks encryption in the label, the older form in a header.
   if (found.label.startsWith('ENCRYPTED') || found.bytes.includes('Proc-Type: 4,ENCRYPTED'))
     throw fault('its key is encrypted', 'Write it without a passphrase: openssl pkey -in FILE -out FILE.new', false)
   const lines = found.bytes.filter(byte => byte !== 0x0d)
@@ -144,8 +144,8 @@ function keyBlock(file: string, bytes: Buffer): Buffer {
 }
 
 /**
- * The public key where the vault reads it, which leaves nothing of the key in memory: a key object keeps it there until it
- * is collected.
+ * The public key, read by the vault if it can, which leaves no copy in memory: a key object keeps one until it is
+ * collected.
  */
 function parseKey(file: string, block: Buffer, vault: KeyVault | undefined): KeyObject {
   try {
@@ -168,8 +168,8 @@ function checkKey(files: KeyPairFiles, leaf: X509Certificate, key: KeyObject): v
   if (isKeyOf(leaf, key)) return
   throw new FileFault({
     file: files.key,
-    reason: `its key is not that of the first certificate in ${files.chain}`,
-    remedy: 'Write both of one issuance, the leaf first',
+    reason: `its key does not match the first certificate in ${files.chain}`,
+    remedy: 'Write the key and the chain of one issuance, the leaf first',
     mayPass: true,
   })
 }
@@ -179,7 +179,7 @@ function isKeyOf(leaf: X509Certificate, key: KeyObject): boolean {
 }
 
 function unfitness({ asymmetricKeyType: type, asymmetricKeyDetails = {} }: KeyObject): string | undefined {
-  const { modulusLength = 0, namedCurve = 'a curve of its own' } = asymmetricKeyDetails
+  const { modulusLength = 0, namedCurve = 'an unnamed curve' } = asymmetricKeyDetails
   if (type === 'ec') return CURVES.includes(namedCurve) ? undefined : `ECDSA on ${namedCurve}`
   if (type === 'rsa') return modulusLength < MIN_RSA_BITS ? `RSA of ${modulusLength} bits` : undefined
   return String(type)

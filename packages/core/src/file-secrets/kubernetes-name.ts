@@ -2,7 +2,7 @@
 import type { FileSecretName, KubernetesObject } from '../secrets/watch.ts'
 
 export const KUBERNETES_SCHEME = 'kubernetes://'
-/** At the end of a name: the roots, not the pair. */
+/** The suffix of a name for the roots instead of the pair. */
 export const ROOTS_SUFFIX = '-cacert'
 
 export type KubernetesName = Extract<FileSecretName, KubernetesObject>
@@ -15,12 +15,12 @@ export interface KubernetesPattern {
   readonly name?: string
 }
 
-/** Reads a name; `namespace` is that of a name without one. A text is the reason why it is not a name, after "it …". */
+/** Reads a name; `namespace`: the default for a name without one. A text is the reason why it is not a name, after "it …". */
 export function parseKubernetesName(text: string, namespace?: string): KubernetesName | string {
   const [first = '', second, ...others] = text.slice(KUBERNETES_SCHEME.length).split('/')
   const [where, name] = second === undefined ? [namespace, first] : [first, second]
   if (others.length > 0) return 'is not kubernetes://NAMESPACE/NAME'
-  if (where === undefined) return 'names no namespace, and this agent has none for such a name'
+  if (where === undefined) return 'names no namespace, and this agent has no default namespace'
   if (!isObjectName(where) || !isObjectName(name)) return 'has a part that is no name of Kubernetes'
   const isRoots = name.endsWith(ROOTS_SUFFIX) && name.length > ROOTS_SUFFIX.length
   if (!isRoots) return { kind: 'kubernetes-pair', namespace: where, name }
@@ -45,7 +45,7 @@ export function matchesKubernetesPattern({ namespace, name }: KubernetesPattern,
   return namespace === asked.namespace && (name === undefined || name === formatKubernetesName(asked))
 }
 
-/** RFC 1123. It is a part of a path at the API server. */
+/** RFC 1123. The name becomes a path segment at the API server. */
 function isObjectName(text: string): boolean {
   return text.length <= 253 && /^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/.test(text)
 }

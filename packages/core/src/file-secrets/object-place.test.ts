@@ -89,7 +89,7 @@ async function setUp(t: TestContext) {
   return { clock, objects, events, items, files, until, served, watch, issuer: await PairIssuer.create(clock) }
 }
 
-test("Istio's own fields go before those of a TLS Secret, an empty one does not count, and nothing of them stays in memory", async t => {
+test("Istio's own fields go before a TLS Secret's, an empty one does not count, and nothing of them stays in memory", async t => {
   const { objects, until, served, watch, issuer } = await setUp(t)
   const [own, tls] = [await issuer.issue(ID), await issuer.issue(ID)]
   const ofTls = { 'tls.crt': tls.chain.join(''), 'tls.key': tls.key }
@@ -104,7 +104,7 @@ test("Istio's own fields go before those of a TLS Secret, an empty one does not 
   assert.ok(objects.handedOut.every(bytes => bytes.every(byte => byte === 0)))
 })
 
-test('roots are those of the Secret with -cacert, then of the pair, cacert before ca.crt', async t => {
+test('roots come from the Secret with -cacert, then from the pair, cacert before ca.crt', async t => {
   const { objects, until, served, watch, issuer } = await setUp(t)
   const [first, second, third] = [issuer.root, (await setUp(t)).issuer.root, (await setUp(t)).issuer.root]
   objects.put('web', { 'ca.crt': first })
@@ -133,7 +133,7 @@ test('a broken pair, and an API server that does not answer, replace nothing, an
   for (const [fields, reason] of [
     [
       { cert, key: after.key },
-      /^Cannot use key of the Secret edge\/web: its key is not that of the first certificate in cert of/,
+      /^Cannot use key of the Secret edge\/web: its key does not match the first certificate in cert of/,
     ],
     [
       { cert: after.chain.join('').slice(0, -40), key: after.key },

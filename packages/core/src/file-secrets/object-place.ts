@@ -1,4 +1,4 @@
-/** Secrets in objects of Kubernetes: which of their fields are the pair or the roots, in the order that Istio looks for them. */
+/** Kubernetes Secrets: the fields with the pair or the roots, in Istio's order of precedence. */
 import type { FileSecretName, KubernetesObject } from '../secrets/watch.ts'
 import { FileFault } from './file-fault.ts'
 import type { LoadedSecret, SecretPlace } from './file-secret.ts'
@@ -23,16 +23,16 @@ export interface SecretObjects {
   follow(object: KubernetesObject, onChange: () => void): FollowedObject
 }
 
-/** How long a Secret is followed without a stream that has it: who asks again and again costs the API server no more calls. */
+/** How long a Secret is followed without a stream: repeated requests then cost the API server no more calls. */
 const KEEP_MS = 30_000
 
 /** Disposing it ends the calls. */
 export interface FollowedObject extends Disposable {
-  /** Those of `fields` that are not empty, for the caller to wipe; `undefined` if there is no such object. Rejects with a `CAError`. */
+  /** The fields among `fields` that are not empty, for the caller to wipe; `undefined` if there is no such object. Rejects with a `CAError`. */
   read(fields: readonly string[]): Promise<ReadonlyMap<string, Buffer> | undefined>
 }
 
-/** The parts of a secret in the names that messages have for them, and how they are read. */
+/** Loads the parts of a secret; `read` takes the label of a part. */
 export type LoadParts = (
   parts: Extract<FileSecretName, { readonly kind: 'file-pair' | 'file-roots' }>,
   read: (label: string) => Promise<Buffer>,

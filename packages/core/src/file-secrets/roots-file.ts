@@ -32,7 +32,7 @@ export interface RootsFileContent {
   readonly pem: Buffer
   /** SHA-256 (hex) of the sorted fingerprints. */
   readonly version: string
-  /** Certificates that cannot be read here, or not by Envoy, and are left out. */
+  /** Certificates that are left out, since Livery or Envoy cannot read them. */
   readonly skipped: number
 }
 

@@ -1,8 +1,8 @@
-/** Names of tokens, `token://AUDIENCE`: each caller's own, so that the name in ledgers has the pod behind it. */
+/** Names of tokens, `token://AUDIENCE`. A token is the caller's own, so ledgers append the pod to the name. */
 import type { TokenName } from '../secrets/watch.ts'
 
 export const TOKEN_SCHEME = 'token://'
-/** Before the UID of the pod. No audience contains it. */
+/** Precedes the UID of the pod. No audience contains it. */
 const SEPARATOR = '~'
 const MAX_AUDIENCE = 512
 

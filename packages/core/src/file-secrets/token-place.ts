@@ -1,4 +1,4 @@
-/** Tokens of pods: each is one secret of one caller, replaced when its source has a newer one. */
+/** Tokens of pods: each is the secret of one caller, replaced when its source has a newer one. */
 import { createHash } from 'node:crypto'
 import { CAError } from '../contract/ca-client.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'

@@ -1,4 +1,4 @@
-/** Small files that their owners, and nobody else, replace while Livery runs: tokens, roots, keys. */
+/** Small files that only their owners replace while Livery runs: tokens, roots, keys. */
 
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { type FileHandle, open, stat } from 'node:fs/promises'
@@ -23,7 +23,7 @@ export async function readSmallFile(
   })
   await using file = opened
   const size = found
-  // Awaited before the file is closed: a rejection meanwhile would be nobody's.
+  // `await` here keeps the file open until the read has ended.
   return await readAll(file, size)
 }
 
@@ -53,11 +53,11 @@ export class ChangingFile {
   }
 }
 
-/** Without O_NONBLOCK a FIFO without a writer would block for ever; without O_NOCTTY a terminal could end this process. */
+/** O_NONBLOCK: a FIFO without a writer would block forever. O_NOCTTY: a terminal could end this process. */
 const FOR_READING = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY
-/** Of open(2) on Linux; node:fs does not name it. Such a descriptor says what is there, and opens nothing of it. */
+/** The flag of open(2) on Linux, which node:fs does not name. Such a descriptor identifies the file without opening it. */
 const O_PATH = 0o10000000
-/** Without /proc, and in a process that is not allowed to read there. */
+/** The error codes of a process without /proc, or without permission to read it. */
 const OPENED_BY_PATH = ['ENOENT', 'ERR_ACCESS_DENIED']
 
 /** Opens what has passed `check`: a device acts when it is opened, and a user's link may lead to one. */
@@ -66,7 +66,7 @@ async function openChecked<T>(
   check: (descriptor: number) => Promise<T>,
 ): Promise<{ readonly file: FileHandle; readonly found: T }> {
   if (process.platform === 'linux') {
-    // Synchronous as the walk of `checkFile` is: the detour by other threads costs ten times as much.
+    // Synchronous, like the walk of `checkFile`: the thread pool costs ten times as much.
     const place = openSync(path, O_PATH)
     try {
       const found = await check(place)
@@ -88,7 +88,7 @@ async function openChecked<T>(
   }
 }
 
-/** The error of the detour, as it would be without. At the path itself something else can be by then. */
+/** The error of /proc, with the path that the caller knows. The path itself may lead elsewhere by then. */
 function ofPath(error: unknown, path: string): unknown {
   if (!(error instanceof Error)) return error
   return Object.assign(error, { path, message: error.message.replace(/\/proc\/self\/fd\/\d+/, path) })
@@ -103,7 +103,7 @@ function regularFile(path: string, descriptor: number, maxBytes: number): { size
 }
 
 async function readAll(file: FileHandle, size: number): Promise<Buffer> {
-  // One more, to see that it grew.
+  // One more byte shows that it grew.
   const buffer = Buffer.alloc(size + 1)
   const { bytesRead } = await file.read(buffer, 0, buffer.length, 0)
   if (bytesRead > size) {

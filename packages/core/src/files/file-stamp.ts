@@ -1,8 +1,8 @@
-/** Whether a file is another one or was written to, without reading it: a tenth of the cost. */
+/** Whether a file was replaced or written to, without reading it: a tenth of the cost. */
 import { type BigIntStats, statSync } from 'node:fs'
 import { systemErrorCode } from '../text/system-error-code.ts'
 
-/** Differs once another file is at the path, or the same one was written to; two writes within some milliseconds may look like one. */
+/** Differs once the file was replaced or written to; two writes within some milliseconds may look like one. */
 export function stampOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join()
 }

@@ -9,15 +9,15 @@ import type { Clock } from '../time/clock.ts'
 const GROUP_SIZE = 24
 /**
  * Events of all folders in one window. libuv reads events until there are none, in one turn of the event loop: whoever makes
- * them faster than they are read, in a folder of their own, would hold it for as long as they like.
+ * events in their folder faster than libuv reads them would block the event loop without limit.
  */
 const MAX_EVENTS = 1_000
 const WINDOW_MS = 1_000
 
 export type FolderEvent =
   /**
-   * Something happened to the entry `name` of `folder`, or, if `name` is `undefined`, to the folder. `isWrite`: to what the
-   * entry holds; `false`: the entry came, went or was replaced; `undefined`: it may be either.
+   * The entry `name` of `folder` changed or, if `name` is `undefined`, the folder did. `isWrite`: the entry's content
+   * changed; `false`: the entry came, went or was replaced; `undefined`: it may be either.
    */
   | {
       readonly kind: 'changed'
@@ -25,11 +25,11 @@ export type FolderEvent =
       readonly name: string | undefined
       readonly isWrite: boolean | undefined
     }
-  /** From now on `folder` is watched: what happened before was not seen. */
+  /** `folder` is watched now: earlier changes were not seen. */
   | { readonly kind: 'watched'; readonly folder: string }
-  /** More happened in `folder`, and in others, than is worth reading: it is watched no longer. */
+  /** `folder`, with others, had too many events: its watch has ended. */
   | { readonly kind: 'flooded'; readonly folder: string }
-  /** A folder cannot be watched, as when the system has no watches left; `folder` is `undefined` where that is not known. */
+  /** A folder cannot be watched, as when the system has no watches left; `folder` is `undefined` if unknown. */
   | { readonly kind: 'failed'; readonly folder: string | undefined; readonly error: unknown }
 
 /** Folders under one watcher of chokidar. */
@@ -115,7 +115,7 @@ export class FolderWatches implements Disposable {
   }
 
   #listen({ watcher, folders, settled }: Group): void {
-    // Its other events leave out a file that has the size and the time that it had before.
+    // Chokidar's other events leave out a file whose size and time have not changed.
     watcher.on('raw', (event, name, details) => {
       const folder = textOf(details, 'watchedPath')
       if (folder === undefined || !folders.has(folder)) return

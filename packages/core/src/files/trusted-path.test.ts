@@ -160,7 +160,7 @@ test('a declared folder may be written by others, but not what is below it, nor 
   const shared = mkdir(join(base, 'emptyDir'), 0o777)
   const deeper = join(shared, 'livery')
   const message = refusalOf(() => makeFolder(deeper, 0o750)).message
-  assert.ok(message.includes(`list ${shared} under sharedFolders`), message)
+  assert.ok(message.includes(`add ${shared} to sharedFolders`), message)
   shareFolders([`${shared}/`])
   makeFolder(deeper, 0o750)
   checkFolder(shared)
@@ -228,7 +228,7 @@ test("a link in a user's folder leads to no file of anybody else", { skip: needs
     symlinkSync(target, link)
     const { component, message } = refusalOf(() => checkAt(link, { owners: 'delegated' }))
     assert.equal(component, target)
-    assert.ok(message.includes(`is not a file of uid ${OTHER}, who could have put the link ${link} to it`), message)
+    assert.ok(message.includes(`does not belong to uid ${OTHER}, who may have made the link ${link} to it`), message)
     rmSync(link)
   }
   symlinkSync(another, join(home, 'through'))

@@ -1,5 +1,5 @@
 /**
- * Whether nobody but root, this process's user and the users whom they trust can change what a path leads to.
+ * Whether only root, this process's user and the users whom they trust can change the target of a path.
  *
  * A check that passes stays true. Each component is an entry of a folder in which nobody else can replace it, so
  * between the check and the use only trusted users can change anything.
@@ -17,7 +17,7 @@ export interface PathTrust {
    * files, since the agent may read more than the user.
    */
   readonly owners?: 'own' | 'delegated'
-  /** Whether the folders of {@link shareFolders} are good enough. Default: true; false for what can name code. */
+  /** Whether the folders of {@link shareFolders} are trusted. Default: true; false for files that can name code. */
   readonly shared?: boolean
 }
 
@@ -53,7 +53,7 @@ interface Component {
 
 const GROUP_WRITES = 0o020
 const OTHERS_WRITE = 0o002
-/** As many as the kernel follows (path_resolution(7)). */
+/** The kernel's limit (path_resolution(7)). */
 const MAX_LINKS = 40
 
 let sharedFolders: ReadonlySet<string> = new Set()
@@ -204,7 +204,7 @@ class Walk {
     if (link === undefined || other === undefined) return
     throw refusal(
       file,
-      `is not a file of uid ${other}, who could have put the link ${link.path} to it. Name the file itself`,
+      `does not belong to uid ${other}, who may have made the link ${link.path} to it. Name the file itself`,
     )
   }
 
@@ -233,7 +233,9 @@ class Walk {
   }
 
   #shareHint({ path }: Component): string {
-    return this.#trust.shared === false ? '' : `; if all who can are to be trusted, list ${path} under sharedFolders`
+    return this.#trust.shared === false
+      ? ''
+      : `; if everyone with write access is trusted, add ${path} to sharedFolders`
   }
 }
 
@@ -258,11 +260,11 @@ function makeDirectory(path: string, mode: number): void {
     if (systemErrorCode(error) === 'EEXIST') return
     throw error
   }
-  // Not left to the umask.
+  // `mkdir` applies the umask.
   chmodSync(path, mode)
 }
 
-/** Of a mount that this process cannot write to, as those of ConfigMaps are: their mode 0777 means nothing there. */
+/** Whether the mount is read-only, as for ConfigMaps, whose mode 0777 is then harmless. */
 function isReadOnly(path: string): boolean {
   try {
     accessSync(path, constants.W_OK)
@@ -273,8 +275,8 @@ function isReadOnly(path: string): boolean {
 }
 
 /**
- * Many systems give each user a group of their own, and a umask that lets it write. Never group 0: containers without a
- * user of their own run in it. A user or group that is not in the local files is not known to be private.
+ * Many systems give each user a private group, and a umask that lets it write. Never group 0: containers run in it
+ * by default. A user or group that is not in the local files is not known to be private.
  */
 function isPrivateGroup(gid: number, uid: number): boolean {
   if (gid === 0 || uid === 0) return false

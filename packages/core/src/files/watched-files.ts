@@ -10,9 +10,9 @@ import { type FolderEvent, FolderWatches } from './folder-watches.ts'
 
 /** Events within it are one look: a save is several events, a ConfigMap's swap five. */
 const DEBOUNCE_MS = 100
-/** How long a folder in which too much happens is not watched. */
+/** How long a folder with too many events stays unwatched. */
 const FLOOD_REST_MS = 1_000
-/** Multiples of the golden ratio leave no two polls of many close together. */
+/** Multiples of the golden ratio keep any number of polls apart. */
 const GOLDEN_RATIO = (Math.sqrt(5) - 1) / 2
 
 /**
@@ -37,7 +37,7 @@ interface FileSet {
 
 /**
  * Any number of sets of files, with one watch for each folder; a thousand folders cost 5 MB of heap. At each look the
- * folders of the files are watched, and those of every symbolic link on the way; for a path that does not exist, its
+ * folders of the files and of every symbolic link on the way are watched; for a path that does not exist, its
  * nearest folder that does. Links are read synchronously and folders are watched soon after; a change in between causes
  * a look, too.
  */
@@ -47,11 +47,11 @@ export class WatchedFiles implements Disposable {
   readonly #pollMs: number
   readonly #sets = new Set<FileSet>()
   readonly #watches: FolderWatches
-  /** The watched folders, and which one stood at the path when its watch was asked for. */
+  /** The watched folders, each with its device and inode when its watch was requested. */
   readonly #folders = new Map<string, string>()
-  /** Folders that are not watched for a while, since too much happened in them. */
+  /** Folders that stay unwatched for a while, since they had too many events. */
   readonly #resting = new Map<string, Disposable>()
-  /** The sets that a path is of interest to, by folder and name. */
+  /** The sets that a path concerns, by folder and name. */
   readonly #interest = new Map<string, Map<string, Set<FileSet>>>()
   readonly #reported = new Set<unknown>()
   #added = 0
@@ -68,8 +68,8 @@ export class WatchedFiles implements Disposable {
   }
 
   /**
-   * Calls `look` when one of `files` (absolute paths, which need not exist) may have changed since this call; whether it
-   * has is for the callee to see. `look` must not throw.
+   * Calls `look` when one of `files` (absolute paths, which need not exist) may have changed since this call; the callee
+   * checks whether it has. `look` must not throw.
    */
   add(files: readonly string[], look: (reason: LookReason) => void): Disposable {
     const set: FileSet = {
@@ -110,7 +110,7 @@ export class WatchedFiles implements Disposable {
   }
 
   #hint(set: FileSet, isWrite?: boolean): void {
-    // The folder of the previous set goes when ..data has moved on.
+    // Kubernetes removes the previous folder once ..data has moved on.
     if (isWrite !== undefined || !set.hint) set.wasWritten = isWrite ?? true
     set.hint ??= after(this.#clock, DEBOUNCE_MS, () => {
       set.hint = undefined
@@ -128,7 +128,7 @@ export class WatchedFiles implements Disposable {
       if (this.#watch(folder))
         for (const place of places) {
           set.unwatched.set(place, stampAt(place))
-          // It is in another folder of the same path, where nobody saw how it came.
+          // It is in another folder at the same path, and its arrival went unseen.
           if (left.has(place)) set.wasWritten = true
         }
   }
@@ -153,7 +153,7 @@ export class WatchedFiles implements Disposable {
     this.#unwatch(folder)
   }
 
-  /** Whether the folder is not watched yet: there was no watch, or one of a folder that is another now. */
+  /** Whether the folder is not watched yet: there was no watch, or the watch is on a replaced folder. */
   #watch(path: string): boolean {
     const inode = inodeOf(path)
     if (inode === undefined) return false
@@ -179,13 +179,13 @@ export class WatchedFiles implements Disposable {
     const names = this.#interest.get(folder)
     const sets = name === undefined ? undefined : names?.get(name)
     if (sets) for (const set of sets) this.#hint(set, isWrite)
-    // An event of the folder itself carries its own name: it may have gone, and another of the same inode have come.
+    // An event of the folder itself carries its own name: the folder may have been replaced by one with the same inode.
     if (name !== undefined && name !== basename(folder)) return
     this.#unwatch(folder)
     this.#hintAll(folder)
   }
 
-  /** Looks at everything there after a rest, which watches the folder again. */
+  /** Looks at its files after a pause, which watches the folder again. */
   #rest(folder: string): void {
     this.#folders.delete(folder)
     const rest = after(this.#clock, FLOOD_REST_MS, () => {
@@ -237,7 +237,7 @@ export function pathsTo(file: string): string[] {
   for (let name = rest.shift(); name !== undefined && links.length < MAX_LINKS; name = rest.shift()) {
     const next = join(place, name)
     const found = statsOf(next)
-    // Reading what is not a link would throw, which costs more than all the rest.
+    // `readlink` throws for any other entry, which costs more than all the rest.
     const target = found?.isSymbolicLink() ? targetOf(next) : undefined
     if (target !== undefined) {
       links.push(next)
@@ -271,7 +271,7 @@ function statsOf(path: string): Stats | undefined {
 
 const MISSING = 'missing'
 
-/** Of the file or link itself. */
+/** The stamp of the file or link itself. */
 function stampAt(path: string): string {
   try {
     const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })

@@ -17,7 +17,7 @@ export interface CARootListOptions {
   readonly ca: Pick<CAClient, 'trustBundle' | 'isListPartial' | 'federatedBundles' | 'subscribe'>
   readonly clock: Clock
   readonly random: () => number
-  /** Of the CA. */
+  /** The CA's trust domain. */
   readonly trustDomain: string
   readonly reader: RootReader
   /** How often a CA without `subscribe` is asked, milliseconds. */

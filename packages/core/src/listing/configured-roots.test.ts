@@ -66,7 +66,7 @@ async function withList(list: OperatorList | readonly OperatorList[], prepare?: 
   return await Bench.create({ rootSources: [list].flat(), rotation: { settleMs: SETTLE, overlapMs: SETTLE } }, prepare)
 }
 
-test('a root that the operator lists is trusted before the CA has listed any, and beside those of the CA', async () => {
+test("a root that the operator lists is trusted before the CA has listed any, and beside the CA's", async () => {
   const asked = Promise.withResolvers<readonly string[]>()
   await using bench = await withList(new OperatorList([ours.pem]), ca => {
     ca.trustBundle = () => asked.promise

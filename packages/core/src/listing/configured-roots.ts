@@ -11,9 +11,9 @@ type Take = (trustDomain: string, roots: readonly Root[] | undefined) => void
 
 interface OpenSource {
   readonly opened: Disposable
-  /** From the last list with a usable root; before its first one those of the sources that it replaces. */
+  /** The last list with a usable root; before the first one, the roots of the sources that it replaces. */
   roots: readonly Root[]
-  /** Of the list that was read last. */
+  /** Number of the list that was read last. */
   number: number
   /** Reads the list again when a root in it becomes valid. */
   again: Disposable | undefined
@@ -29,7 +29,7 @@ export class ConfiguredRoots implements Disposable {
   readonly #take: Take
   readonly #sources = new Map<RootSource, OpenSource>()
   readonly #reading = new Set<Promise<void>>()
-  /** Calls of {@link use} that have not ended: until then a trust domain would have a part of its roots. */
+  /** Calls of {@link use} in progress: meanwhile a trust domain may have only a part of its roots. */
   #replacing = 0
 
   constructor(clock: Clock, reader: RootReader, record: (name: string, event: SecretEvent) => void, take: Take) {
@@ -39,7 +39,7 @@ export class ConfiguredRoots implements Disposable {
     this.#take = take
   }
 
-  /** The trust domains of which a source lists roots, or will. */
+  /** The trust domains with a source, whether or not it has listed roots yet. */
   trustDomains(): readonly string[] {
     return [...this.#sources.keys()].map(source => source.trustDomain)
   }

@@ -30,7 +30,7 @@ export class CrlSources implements Disposable {
       if (source === open.source) continue
       open[Symbol.dispose]()
       this.#open.delete(trustDomain)
-      // Until it is read, the lists of the source that it replaces count.
+      // The lists of the source that it replaces count until it is read.
       if (source) this.#open.set(trustDomain, new OpenSource(source, open, this.#options))
       else if (open.crls.length > 0) this.#options.read(trustDomain, [], '')
     }
@@ -51,7 +51,7 @@ interface Lists {
 
 const NO_LISTS: Lists = { crls: [], from: '' }
 
-/** A file that cannot be read changes nothing: without its lists, those that they name would be let in. */
+/** A file that cannot be read changes nothing: dropping its lists would admit revoked certificates. */
 class OpenSource implements Lists, Disposable {
   readonly source: RootSource
   crls: readonly Crl[]

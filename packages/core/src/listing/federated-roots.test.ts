@@ -1,4 +1,4 @@
-/** Roots of other trust domains that the CA lists: trusted while it lists them, beside those of the operator. */
+/** Roots of other trust domains that the CA lists: trusted while it lists them, beside the operator's roots. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'

@@ -1,13 +1,13 @@
-/** The roots of other trust domains that the CA lists: each trust domain is a source beside those of the operator. */
+/** The roots of other trust domains that the CA lists: each trust domain is a source beside the operator's sources. */
 
 import type { RootListener, RootSource } from '../contract/root-source.ts'
 import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
 
-/** The CA leaves as many places to the trust domains that the operator names, also to those of a later configuration. */
+/** Half of the places stay free for trust domains that the operator names, now or in a later configuration. */
 const MAX_FEDERATED = MAX_TRUST_DOMAINS / 2
 
 export class FederatedRoots {
-  /** Of the agent, whose roots the CA lists apart. */
+  /** The agent's own, whose roots the CA lists separately. */
   readonly #trustDomain: string
   readonly #listed = new Map<string, ListedRoots>()
 
@@ -19,7 +19,7 @@ export class FederatedRoots {
     return [...this.#listed.values()]
   }
 
-  /** Takes a whole list of the CA. Returns whether it has other trust domains than the one before. */
+  /** Takes a complete list of the CA. Returns whether its trust domains differ from the previous list's. */
   take(bundles: ReadonlyMap<string, readonly string[]>): boolean {
     const wanted = [...bundles].filter(([trustDomain]) => trustDomain !== this.#trustDomain).slice(0, MAX_FEDERATED)
     const gone = new Set(this.#listed.keys())

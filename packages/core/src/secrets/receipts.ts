@@ -1,8 +1,8 @@
-/** How a server reports what became of the trust bundles on its live streams: sent, accepted, rejected. Core knows no protocol. */
+/** How a server reports the fate of trust bundles on its live streams: sent, accepted, rejected. Core knows no protocol. */
 
 import type { TrustBundleSecret } from './secret-item.ts'
 
-/** One live stream. Disposing it says that the stream is closed: it counts no longer. */
+/** One live stream. Disposing it reports that the stream is closed. */
 export interface StreamReceipts extends Disposable {
   /** It is on its way. */
   sent(bundle: TrustBundleSecret): void

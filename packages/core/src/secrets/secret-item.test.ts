@@ -58,7 +58,7 @@ test('a secret keeps its key and its chain unchanged, with its own intermediates
   }
 })
 
-test('the key that was handed in is wiped, and that of the secret when asked', () => {
+test("the key that was handed in is wiped, and the secret's key when asked", () => {
   const handedIn = Buffer.from(KEY)
   const item = secret(LEAF, handedIn)
   assert.ok(handedIn.every(byte => byte === 0))

@@ -1,4 +1,4 @@
-/** A secret as SDS hands it out: a key with its certificate chain, a set of roots, those of all trust domains, or a token. */
+/** A secret as SDS serves it: a key with its certificate chain, the roots of one trust domain or of all, or a token. */
 import { inspect } from 'node:util'
 import type { SealedKey } from '../contract/key-vault.ts'
 
@@ -16,10 +16,10 @@ export class CertificateSecret {
   readonly notAfter: number
   /** Lower-case hex, as Envoy's `/certs` prints it. */
   readonly serialNumber: string
-  /** For what the identity is meant, where its CA says so: for clients of the Workload API. */
+  /** The purpose of the identity, if its CA names one: for clients of the Workload API. */
   readonly hint: string | undefined
   readonly #privateKey: SealedKey
-  /** PEM. As text, since an array of bytes takes two objects and an allocation more. */
+  /** PEM as text: a byte array would take two more objects and an allocation. */
   readonly #leaf: string
   readonly #intermediates: Uint8Array
 
@@ -43,17 +43,17 @@ export class CertificateSecret {
     const { certificateChain } = fields
     const leafEnd = endOfFirst(certificateChain)
     this.#privateKey = fields.privateKey
-    // Through bytes: a part of a string would keep the whole.
+    // A copy through bytes: a substring would keep the whole string in memory.
     this.#leaf = Buffer.from(certificateChain.slice(0, leafEnd), 'latin1').toString('latin1')
     this.#intermediates = intermediatesOf(certificateChain.slice(leafEnd))
   }
 
-  /** PEM, leaf first, without the root; bytes of the caller's own. */
+  /** PEM, leaf first, without the root; a copy for the caller. */
   get certificateChain(): Buffer {
     return Buffer.concat([Buffer.from(this.#leaf, 'latin1'), this.#intermediates])
   }
 
-  /** It goes into a response while that is written, and nowhere else. */
+  /** Copied only into a response while that is written. */
   get privateKey(): SealedKey {
     return this.#privateKey
   }
@@ -83,7 +83,7 @@ function endOfFirst(chain: string): number {
 const MAX_INTERMEDIATES = 16
 const intermediates = new Map<string, Uint8Array>()
 
-/** Thousands of leaves stand under the same few intermediates, which are as large as they are: kept once. */
+/** Thousands of leaves share a few intermediates, each as large as a leaf: they are kept once. */
 function intermediatesOf(pem: string): Uint8Array {
   const known = intermediates.get(pem)
   if (known) return known
@@ -107,7 +107,7 @@ export class TrustBundleSecret {
   readonly crl: Uint8Array | undefined
   readonly #fingerprints: ReadonlySet<string> | undefined
 
-  /** `fingerprints` are those of the roots, where somebody asks for them: see {@link has}. */
+  /** `fingerprints`: of the roots, for {@link has}; absent if no caller needs it. */
   constructor(fields: {
     readonly name: string
     readonly version: string
@@ -163,7 +163,7 @@ export class TokenSecret {
   }
 }
 
-/** The name of the ledger of the bundles of all trust domains together. */
+/** The ledger's name for the bundles of all trust domains together. */
 export const ALL_BUNDLES = 'all-bundles'
 
 /** The bundle of one trust domain among several. */
@@ -172,15 +172,15 @@ export interface DomainBundle {
   readonly bundle: TrustBundleSecret
 }
 
-/** The roots of all trust domains, each apart: a peer is verified with those of its own trust domain alone. */
+/** The roots of all trust domains, kept apart: a peer is verified with the roots of its trust domain alone. */
 export class AllBundlesSecret {
   readonly kind = 'all-bundles'
   readonly name = ALL_BUNDLES
   /** SHA-256 (hex) of the trust domains and the versions of their bundles. */
   readonly version: string
-  /** Of the agent's own trust domain, where it has roots. */
+  /** The bundle of the agent's own trust domain, if it has roots. */
   readonly own: TrustBundleSecret | undefined
-  /** By trust domain, at least one. */
+  /** Sorted by trust domain, at least one. */
   readonly bundles: readonly DomainBundle[]
 
   constructor(fields: Pick<AllBundlesSecret, 'version' | 'own' | 'bundles'>) {

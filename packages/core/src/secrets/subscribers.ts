@@ -4,10 +4,10 @@ import type { SecretItem } from './secret-item.ts'
 
 export type Listener = (item: SecretItem | undefined) => void
 
-/** By key; a key without a listener is not in it. */
+/** Listeners by key; a key without a listener has no entry. */
 export type Subscribers<Key, L = Listener> = Map<Key, Set<L>>
 
-/** Disposing it ends the calls of its listener. Of a class, since each open stream has two: closures would cost it 0.2 kB more. */
+/** Disposing it ends the calls of its listener. A class, since each open stream has two: closures would cost 0.2 kB more. */
 export class Subscription<Key, L = Listener> implements Disposable {
   readonly #all: Subscribers<Key, L>
   readonly #key: Key
@@ -27,7 +27,7 @@ export class Subscription<Key, L = Listener> implements Disposable {
 
   [Symbol.dispose](): void {
     if (!this.#listeners.delete(this.#listener) || this.#listeners.size > 0) return
-    // Another set has taken its place if all were cleared meanwhile.
+    // If all were cleared meanwhile, a new set may have taken its place.
     if (this.#all.get(this.#key) === this.#listeners) this.#all.delete(this.#key)
     this.#onLast?.(this.#key)
   }

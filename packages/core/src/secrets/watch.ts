@@ -1,4 +1,4 @@
-/** One name that somebody watches: what it has now, each later version, and a way to say that it is waited for. */
+/** One watched name: its current secret, each later version, and a way to report that somebody waits. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
@@ -38,14 +38,14 @@ export interface TokenName {
 /** Disposing it ends the calls of its listener. */
 export interface Watch extends Disposable {
   /**
-   * The newest version that may be used now, or `undefined` while there is none. Use it at once: its key is wiped when
+   * The newest version that is usable now, or `undefined` while there is none. Use it at once: its key is wiped when
    * the next version arrives.
    */
   readonly current: SecretItem | undefined
   /**
-   * Reports that somebody waits: an identity without a certificate becomes urgent. An identity that is not held is
-   * issued on demand, and held while it is used and there is room. Without room the ledger says so, and it is issued
-   * when there is some. Does nothing for a bundle or files.
+   * Reports that somebody waits: an identity without a certificate becomes urgent. An unknown identity is issued on
+   * demand, and kept while it is used and there is room. Without room the ledger says so, and it is issued once there
+   * is some. Does nothing for a bundle or files.
    */
   request(): void
 }

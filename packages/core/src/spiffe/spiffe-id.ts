@@ -7,7 +7,7 @@ const TRUST_DOMAIN = /^[a-z0-9._-]{1,255}$/
 const PATH_SEGMENT = /^[A-Za-z0-9._-]+$/
 /** SPIFFE-ID section 2.3: "Implementations MUST support URIs up to 2048 bytes". */
 const MAX_LENGTH = 2048
-/** What most SPIFFE IDs look like, as one expression: the parts are looked at only for what is wrong with others. */
+/** Matches most SPIFFE IDs in one step: the parts of others are checked one by one for the fault. */
 const USUAL = /^spiffe:\/\/[a-z0-9._-]{1,255}(?:\/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$/
 
 /**

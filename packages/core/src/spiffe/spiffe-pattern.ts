@@ -42,9 +42,8 @@ function canMatch(segment: string): boolean {
 }
 
 /**
- * Callers choose the names, so a match takes time in proportion to their length, however many `*` the segment has. The
- * shortest text for a `*` is never worse for the rest; so each `*` but the last takes it in a look-ahead, which is never
- * tried again.
+ * Callers choose the names, so a match takes time linear in their length, however many `*` the segment has. The shortest
+ * text for a `*` is never worse for the rest; so each `*` but the last takes it in a look-ahead, without backtracking.
  */
 function segmentExpression(segment: string, index: number): string {
   const [first = '', ...parts] = segment.split('*')

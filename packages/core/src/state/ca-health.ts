@@ -1,4 +1,4 @@
-/** What is known of the CA: how much it takes, whether it answers, which failures many identities share. */
+/** Knowledge about the CA: its capacity, whether it answers, which failures many identities share. */
 
 import type { FailureKind } from '../contract/ca-failure.ts'
 import { CongestionWindow } from './congestion-window.ts'
@@ -7,16 +7,16 @@ import { SharedFault } from './shared-fault.ts'
 
 export interface CAHealth {
   readonly window: CongestionWindow
-  /** There is no CA. */
+  /** The fault that there is no CA. */
   readonly absence: SharedFault
   /** The CA has asked for a rest, or needs one. `since` and `until` outlive it. */
   pause: { readonly since: number; readonly until: number; readonly isOver: boolean }
-  /** Refusals for want of room in a row. */
+  /** The number of refusals in a row for lack of room. */
   roomRefusals: number
-  /** The clock has jumped: the CA's roots are asked for before anything else. The number of the jump. */
+  /** The number of the clock jump after which the CA's roots must be asked for first. */
   awaitsRoots: number | undefined
   jumps: number
-  /** By what they failed with; no more than there are codes. */
+  /** Keyed by kind of failure, so bounded by the number of codes. */
   readonly shared: Map<FailureKind, SharedRefusal>
   /** When the newest certificate was asked for. */
   lastCertificateAskedAt: number
@@ -25,15 +25,15 @@ export interface CAHealth {
 /** Failures that many identities share though there is a CA. */
 export interface SharedRefusal {
   readonly fault: SharedFault
-  /** Somebody has failed so since the last wake. */
+  /** An identity has failed this way since the last wake. */
   hasSleepers: boolean
-  /** The last probe was for one that has no certificate: the next one takes its turn among all. */
+  /** The last probe was for an identity without a certificate: the next one is in turn among all. */
   wasUrgent: boolean
   /** The next probe is for it: somebody waits. */
   waitedFor: Identity | undefined
 }
 
-/** `concurrency`: at most so many requests in flight. */
+/** `concurrency`: the most requests in flight. */
 export function newCAHealth(concurrency: number): CAHealth {
   return {
     window: new CongestionWindow(concurrency),

@@ -2,17 +2,17 @@
 
 /** An answer this many times slower than the quickest recent one says that requests queue up at the CA. */
 const SLOW = 4
-/** Below this the CA is quick enough that a factor means nothing: timers, scheduling, one slow disk write. */
+/** Below this latency a factor is noise: timers, scheduling, one slow disk write. */
 const SLOW_FLOOR_MS = 100
 /** How much the remembered quickest answer drifts up with each answer, so that a CA that became slower is not throttled for ever. */
 const DRIFT = 0.02
 
-/** A thousand nodes may start in one second. */
+/** The window at the start: a thousand nodes may start in one second. */
 const START = 4
 
 /**
- * The bound on requests in flight, as TCP has it (RFC 5681): one more for each answer until it was too much once,
- * then one more a round, half when it was too much.
+ * The bound on requests in flight, as in TCP (RFC 5681): one more for each answer until the first overload, then one
+ * more per round, and half after an overload.
  */
 export class CongestionWindow {
   readonly #max: number
@@ -33,8 +33,8 @@ export class CongestionWindow {
   }
 
   /**
-   * A certificate: the CA keeps up, unless it was waited for much longer than before. `waitedMs`: without the time in
-   * which this process was busy, and could not have seen the answer.
+   * A certificate: the CA keeps up, unless the answer took much longer than before. `waitedMs` leaves out the time in
+   * which this process was busy and could not have seen the answer.
    */
   granted(startedAt: number, now: number, waitedMs = now - startedAt): void {
     const latency = now - startedAt
@@ -61,8 +61,8 @@ export class CongestionWindow {
   }
 
   /**
-   * The CA was down and is back: as at the start, since it may come back to many nodes in one second, and slower than it
-   * was. Requests sent before say nothing: their answers waited for a connection.
+   * The CA was down and is back: starts over, since many nodes may come back in one second, and it may be slower than
+   * before. Earlier requests are no evidence: their answers waited for a connection.
    */
   restart(now: number): void {
     this.#isStarting = true

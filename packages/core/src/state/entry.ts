@@ -1,4 +1,4 @@
-/** An identity as the manager reports it: its state, what it has, and why it has nothing better. */
+/** An identity as the manager reports it: its state, its certificate, and why it has no better one. */
 
 import { CA_ERROR_CODES, type CAErrorCode } from '../contract/ca-client.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
@@ -16,7 +16,7 @@ import { type Failure, type Identity, lastsUntil, usable } from './identity.ts'
  *   served until it ends or a better one comes; an identity that never had one has none.
  * - `expired`: its certificate ended before the next one came. It has none.
  * - `idle`: it needs none until somebody watches it.
- * - `forgotten`: it is no longer kept.
+ * - `forgotten`: it is not kept any more.
  */
 export const IDENTITY_STATES = [
   'initializing',
@@ -30,7 +30,7 @@ export const IDENTITY_STATES = [
 
 export type IdentityState = (typeof IDENTITY_STATES)[number]
 
-/** Why an identity fails: the code of the CA's error, or `revoked` while its certificate in use is, whatever the CA says. */
+/** Why an identity fails: the code of the CA's error, or `revoked`, which takes precedence, while its certificate in use is. */
 export type FailureCode = CAErrorCode | 'revoked'
 
 export const FAILURE_CODES: readonly FailureCode[] = [...CA_ERROR_CODES, 'revoked']
@@ -44,7 +44,7 @@ export interface IdentityEntry {
   readonly root: TrustAnchor | undefined
   /** When the CA gave `secret`; a newer one may wait for its time. `undefined` for one that an operator placed. */
   readonly receivedAt: number | undefined
-  /** The end of its last certificate if the CA gives none any more; `undefined` while it has nothing that peers accept. */
+  /** When its last certificate ends if the CA issues no more; `undefined` while it has none that peers accept. */
   readonly lastsUntil: number | undefined
   readonly addedAt: number
   /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
@@ -64,7 +64,7 @@ export interface IdentityEntry {
   readonly preflight: { readonly reason: string; readonly isServed: boolean } | undefined
 }
 
-/** `nextProbeAt`: when a queue that waits for a CA that is down moves on. */
+/** `nextProbeAt`: when the queue moves on while the CA is down. */
 export function toEntry(identity: Identity, now: number, nextProbeAt: number | undefined): IdentityEntry {
   const issued = usable(identity, now)
   return {
@@ -102,7 +102,7 @@ function revocationOf(identity: Identity, now: number): Identity['revoked'] {
   return usable(identity, now) && identity.revoked
 }
 
-/** The revocation of the certificate in use comes first, whatever the CA says meanwhile. */
+/** The revocation of the certificate in use takes precedence over the CA's failures. */
 function failureOf(identity: Identity, now: number): Pick<IdentityEntry, 'lastFailure' | 'failingSince'> {
   const { health, lastFailure } = identity
   const failingSince = health.kind === 'failing' ? health.since : undefined

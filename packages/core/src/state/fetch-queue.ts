@@ -1,4 +1,4 @@
-/** Which of the waiting is next: the most urgent first, and no renewal behind them for ever. */
+/** The order of waiting keys: the most urgent first, without starving renewals. */
 
 import { Heap } from '../time/heap.ts'
 import type { Urgency } from './identity.ts'
@@ -14,7 +14,7 @@ interface Entry<Key> {
 
 interface Place {
   readonly urgency: Urgency
-  /** Milliseconds since the epoch: who loses what they have first goes first. */
+  /** Milliseconds since the epoch: the key whose certificate ends first goes first. */
   readonly deadline: number
   readonly order: number
 }
@@ -24,7 +24,7 @@ export interface Taken<Key> {
   readonly urgency: Urgency
 }
 
-/** The heaps may hold so many entries that were overtaken or deleted, beside as many as are waiting. */
+/** The heaps may hold this many stale entries, beside one for each waiting key. */
 const MAX_STALE = 1_000
 
 /**
@@ -34,7 +34,7 @@ const MAX_STALE = 1_000
  */
 export class FetchQueue<Key> {
   readonly #places = new Map<Key, Place>()
-  /** Entries whose place is no longer that of `#places` are skipped. */
+  /** An entry that differs from the one in `#places` is stale, and skipped. */
   readonly #heaps: Readonly<Record<Urgency, Heap<Entry<Key>>>> = {
     'on-demand': emptyHeap(),
     first: emptyHeap(),
@@ -42,7 +42,7 @@ export class FetchQueue<Key> {
     retry: emptyHeap(),
   }
   #running = 0
-  /** How many of the running are not renewals. */
+  /** The number of running keys that are not renewals. */
   #others = 0
   #wasRenewal = true
   #pushed = 0
@@ -76,7 +76,7 @@ export class FetchQueue<Key> {
     this.#compact()
   }
 
-  /** As {@link push}, if it waits: one that runs is not taken again. */
+  /** As {@link push}, but only for a waiting key: a running one is not queued again. */
   raise(key: Key, urgency: Urgency): void {
     if (this.#places.has(key)) this.push(key, urgency)
   }
@@ -117,7 +117,7 @@ export class FetchQueue<Key> {
     return limit === 1 ? !this.#wasRenewal : 2 * this.#others >= limit
   }
 
-  /** While nothing is started, what was deleted would otherwise pile up. */
+  /** Deleted entries would pile up while nothing is started. */
   #compact(): void {
     const { 'on-demand': onDemand, first, renewal, retry } = this.#heaps
     const size = onDemand.size + first.size + renewal.size + retry.size

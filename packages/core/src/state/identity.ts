@@ -7,7 +7,7 @@ import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Issued } from './issued.ts'
 
-/** Somebody waits; nobody has it yet; it is still valid; it has failed where others need not have. */
+/** Urgencies in order: somebody waits; it has no certificate yet; its certificate is still valid; it failed alone. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
 export type Reason = Extract<SecretEvent, { kind: 'csr-sent' }>['reason']
@@ -23,7 +23,7 @@ export type Keep =
 export interface Request {
   readonly of: Identity
   readonly urgency: Urgency
-  /** Moves with a clock that is set back: nothing was sent in the future. */
+  /** Follows a clock that is set back, since no request was sent in the future. */
   sentAt: number
   /** See {@link CertificateRequest.connectWithinMs}. */
   readonly connectWithinMs: number | undefined
@@ -37,7 +37,7 @@ export interface Request {
 
 /** The plan for the next certificate. An identity that is wanted always has one. */
 export type Work =
-  /** `urgency`: of the request, if nothing is found. `isOutdated`: the CA has since reported a newer one. */
+  /** `urgency`: the request's, if nothing is found. `isOutdated`: the CA has since reported a newer one. */
   | { readonly kind: 'restoring'; readonly urgency: RestoreUrgency; readonly isOutdated: boolean }
   | { readonly kind: 'waiting'; readonly due: number; readonly reason: Reason }
   | { readonly kind: 'queued'; readonly reason: Reason }
@@ -52,12 +52,12 @@ export type Health =
   | { readonly kind: 'ok' }
   | {
       readonly kind: 'failing'
-      /** Of the first failure in a row. */
+      /** The time of the first failure in a row. */
       readonly since: number
       readonly cause: FailureKind
-      /** It failed, at least once, where others need not have. */
+      /** It failed at least once for a cause that others may not share. */
       readonly failedAlone: boolean
-      /** How often others fared better meanwhile. */
+      /** How often others succeeded meanwhile. */
       readonly contradictions: number
     }
 
@@ -73,7 +73,7 @@ export interface Failure {
 export interface Identity {
   readonly id: SpiffeId
   readonly addedAt: number
-  /** Its stable share of chance, in [0, 1): where in a window of time its turn is. */
+  /** Its stable random number in [0, 1): its place in a window of time. */
   readonly slot: number
   tokenFile: string | undefined
   wish: CertificateWish
@@ -83,9 +83,9 @@ export interface Identity {
   /** Failures in a row that lengthen its backoff. */
   backoffs: number
   lastSuccessAt: number | undefined
-  /** Also of an identity that has succeeded since. */
+  /** Kept even after a later success. */
   lastFailure: Failure | undefined
-  /** When the end of a cause that it seemed to share last ended its wait. */
+  /** When the end of a seemingly shared cause last ended its wait. */
   wokenAt: number
   /** Why clients would refuse the last certificate that was to replace the one in use. */
   withheld: string | undefined
@@ -93,13 +93,13 @@ export interface Identity {
   current: Issued | undefined
   /** A revocation list names the certificate in use. */
   revoked: { readonly since: number; readonly reason: string } | undefined
-  /** Replaces the one in use `from` then on. */
+  /** Replaces the one in use at `from`. */
   upcoming: { readonly issued: Issued; readonly from: number } | undefined
   /** Served again if the one in use ends without a successor. */
   spare: Issued | undefined
   /** The last one in use ended before another one took its place. */
   hasExpired: boolean
-  /** Among the wakes. */
+  /** Its place among the wakes. */
   place: number
 }
 
@@ -158,20 +158,20 @@ export function lastsUntil(identity: Identity, now: number): number | undefined 
   return Math.max(notAfter, next, spare?.secret.notAfter ?? notAfter)
 }
 
-/** The one that came last: it waits for its time, or is in use. */
+/** The certificate that came last: it waits for its time, or is in use. */
 export function newest(identity: Identity, now: number): Issued | undefined {
   return identity.upcoming?.issued ?? usable(identity, now)
 }
 
-/** Refusals that others contradicted until an identity counts as alone. One is as likely a cause that came back after a short while. */
+/** Contradicted refusals until an identity counts as alone. A single one may be a shared cause that came back. */
 export const CONTRADICTIONS_TO_BE_ALONE = 2
 
-/** Whether it fails while others are answered: then it shares no cause with them. */
+/** Whether it fails while others succeed: then it shares no cause with them. */
 export function isAlone({ health }: Identity): boolean {
   return health.kind === 'failing' && health.contradictions >= CONTRADICTIONS_TO_BE_ALONE
 }
 
-/** Whether it has failed, since its last success, where others need not have. */
+/** Whether it has failed alone since its last success. */
 export function hasFailedAlone({ health }: Identity): boolean {
   return health.kind === 'failing' && health.failedAlone
 }
@@ -180,7 +180,7 @@ export function failingWith({ health }: Identity): FailureKind | undefined {
   return health.kind === 'failing' ? health.cause : undefined
 }
 
-/** When something of it falls due by itself; infinite if nothing does. */
+/** When its next work falls due; infinite if none does. */
 export function nextAt({ keep, work, current, upcoming }: Identity): number {
   let at = Number.POSITIVE_INFINITY
   if (keep.kind === 'removed') at = keep.until

@@ -1,4 +1,4 @@
-/** A certificate that was checked, with its key and the root it ends under. */
+/** A checked certificate, with its key and the root of its chain. */
 import { hash } from 'node:crypto'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
@@ -8,8 +8,8 @@ import type { TrustBundle } from '../trust/trust-bundle.ts'
 import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 
 /**
- * Where a certificate comes from: a CA that signed or, with the key, a source that `brought` it; the previous process; an
- * operator, until there is another.
+ * The origin of a certificate: a CA that `signed` it; a source that `brought` it with its key; the previous process
+ * (`store`); an operator, until another comes (`bootstrap`).
  */
 export type Source = 'signed' | 'brought' | 'store' | 'bootstrap'
 
@@ -18,7 +18,7 @@ export interface Issued {
   readonly source: Source
   /** When it came from the CA, milliseconds since the epoch. */
   readonly receivedAt: number
-  /** Of its renewal: where in the window it is planned, in [0, 1). */
+  /** The place of its renewal in the window, in [0, 1). */
   readonly slot: number
   /** The text of the wish by which it was asked for. */
   readonly wish: string
@@ -26,7 +26,7 @@ export interface Issued {
   /** Its root, and the bundle that holds it. */
   readonly root: TrustAnchor
   readonly bundle: TrustBundle
-  /** The same for certificates of the same root, intermediates and size of key: a client takes all of a kind, or none. */
+  /** Equal for certificates with the same root, intermediates and key size: a client accepts all of a kind, or none. */
   readonly kind: string
   /** Why clients would refuse it with the roots known when it came: no better certificate exists. */
   readonly clientRefusal: string | undefined
@@ -68,10 +68,10 @@ export function toIssued(verified: VerifiedChain, origin: Origin): Issued {
 const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'
 const MAX_KINDS = 64
 const kinds = new Map<string, string>()
-/** Of the last certificate: most have the same ones. */
+/** The last certificate's issuer: most certificates share it. */
 let lastIssuer = { intermediates: '', fingerprint: '' }
 
-/** By 256 bytes the keys of every type and size differ, and those of one do not. Thousands of certificates are of one kind: it is kept once. */
+/** Counts key sizes in steps of 256 bytes, which tell types and sizes apart. Thousands of certificates share a kind, so it is kept once. */
 function kindOf({ rootFingerprint, chainPem }: VerifiedChain, keyBytes: number): string {
   const intermediates = chainPem.slice(chainPem.indexOf(END_OF_CERTIFICATE) + END_OF_CERTIFICATE.length)
   if (intermediates !== lastIssuer.intermediates)

@@ -25,7 +25,7 @@ test('the queue is counted by rank, beside what is in flight and the window', as
   })
 })
 
-test('renewals and retries have ranks of their own', async () => {
+test('renewals and retries have separate ranks', async () => {
   const options = { concurrency: 1, timeoutMs: 2 * HOUR, verifier: believer(HOUR) }
   await using bench = await Bench.create(options, answerInstantly)
   for (let index = 0; index < 4; index++) bench.manager.add(workload(index))

@@ -4,8 +4,8 @@ import type { Identity, Urgency } from './identity.ts'
 import type { State } from './state.ts'
 
 /**
- * Why the CA is asked for less than is due: `rate-limited`, it refused for want of room and is left alone; `ca-down`, one
- * request at a time probes it; `clock-jumped`, its roots are asked for first.
+ * Why due requests wait: `rate-limited`, the CA had no room, and requests are paused; `ca-down`, one request at a time
+ * probes it; `clock-jumped`, its roots are asked for first.
  */
 export const PAUSE_REASONS = ['rate-limited', 'ca-down', 'clock-jumped'] as const
 
@@ -43,7 +43,7 @@ function pauseOf({ awaitsRoots, pause, absence: { nextProbeAt } }: State['ca']):
 const MINUTES = 60
 const MINUTE_MS = 60_000
 
-/** How many requests fall due in each of the next 60 minutes, those of this minute first. */
+/** How many requests fall due in each of the next 60 minutes, this minute first. */
 export function plannedPerMinute(identities: Iterable<Identity>, now: number): readonly number[] {
   const planned = new Array<number>(MINUTES).fill(0)
   for (const { work } of identities) {

@@ -1,10 +1,10 @@
 /** Whether identities fail for one cause that they share, and when one request probes it meanwhile: pure arithmetic, with time and chance as arguments. */
 
-/** So many failures, with nothing in between that contradicts them, have one cause. */
+/** The number of uncontradicted failures in a row that counts as one cause. */
 const FAILURES_TO_OPEN = 3
-/** Between the end of a probe that waited for its connection and the next. */
+/** The time between the end of a probe that waited for its connection and the next probe. */
 const PAUSE_MS = 100
-/** Two probes start at least this far apart, also when somebody waits: the bound of what a fault costs the CA. */
+/** Two probes start at least this far apart, even when somebody waits: it bounds the cost of a fault for the CA. */
 const HURRIED_PROBE_MS = 500
 const MIN_INTERVAL_MS = 1_000
 const MAX_INTERVAL_MS = 10_000
@@ -12,14 +12,14 @@ const MAX_INTERVAL_MS = 10_000
 const MAX_INTERVAL_OF_REFUSALS_MS = 2_000
 /** The time from one probe to the next, as a share of the fault so far: an hour's outage is noticed to end within seven seconds. */
 const SHARE_OF_FAULT = 1 / 500
-/** And as a share of the time after which the first certificate ends: while all live long, there is no hurry. */
+/** The same interval as a share of the time until the first certificate ends: while all live long, there is no hurry. */
 const SHARE_OF_LIFE = 1 / 100
-/** A probe without an answer for so long hangs, and the next one does not wait for it: it may be on a dead connection. */
+/** The time after which a probe without an answer counts as hanging, perhaps on a dead connection: the next one starts. */
 export const HANGING_MS = 2_000
 
 /**
- * `absence`: there is no CA, so nobody is asked for but by the probe, and failures of one identity count again and again.
- * `refusals`: one code for many. Others may fare better, so only those wait that were refused, and each counts once.
+ * `absence`: there is no CA, so only the probe asks, and each failure of one identity counts.
+ * `refusals`: one code for many. Others may succeed, so only refused identities wait, and each counts once.
  */
 export type FaultNature = 'absence' | 'refusals'
 
@@ -30,28 +30,28 @@ export interface FailedRequest {
   readonly isAlone: boolean
   readonly startedAt: number
   readonly now: number
-  /** The least that an identity which waits for the CA has left of its certificate, milliseconds; 0 for one without. */
+  /** The shortest remaining life of a certificate among identities that wait for the CA, milliseconds; 0 without a certificate. */
   readonly leastLeftMs: () => number
   /** How long the CA asks to wait, milliseconds. */
   readonly requestedWaitMs: number
-  /** In [0, 1). */
+  /** A random number in [0, 1). */
   readonly random: number
 }
 
-/** Closed while nothing speaks for a shared cause; open from the third failure in a row until one of them is contradicted. */
+/** Closed without evidence of a shared cause; open from the third failure in a row until one is contradicted. */
 export class SharedFault {
   readonly #nature: FaultNature
   #failures = 0
-  /** Of the row, those that count no more. */
+  /** The identities that have counted already in this row. */
   readonly #counted = new Set<unknown>()
   #lastContradictedAt = Number.NEGATIVE_INFINITY
   #isOpen = false
-  /** Of the first failure in the row. */
+  /** The times of the first failure in the row. */
   #first = { at: 0, startedAt: 0 }
   #lastProbeAt = Number.NEGATIVE_INFINITY
   #lastProber: unknown
   #nextProbeAt = Number.NEGATIVE_INFINITY
-  /** From the start of the last probe that failed to the next, milliseconds. */
+  /** The time between the starts of the last failed probe and the next, milliseconds. */
   #wait = MIN_INTERVAL_MS
 
   constructor(nature: FaultNature) {
@@ -85,7 +85,7 @@ export class SharedFault {
     return since
   }
 
-  /** Whoever failed is gone: nothing speaks for such a fault, or against it. */
+  /** The identities that failed are gone: there is no evidence for such a fault, or against it. */
   forget(): void {
     this.#failures = 0
     this.#counted.clear()
@@ -93,9 +93,8 @@ export class SharedFault {
   }
 
   /**
-   * A request of `of` starts. While the fault is open that is the probe, and no other starts until it has failed or hangs.
-   * Returns how long it is to wait for a connection, milliseconds: until the next one, so that there is always one that
-   * waits.
+   * A request of `of` starts. While the fault is open it is the probe, and no other starts until it has failed or hangs.
+   * Returns how long it waits for a connection, milliseconds: until the next probe, so that one always waits.
    */
   started(now: number, of: unknown): number | undefined {
     if (!this.#isOpen) return undefined
@@ -114,7 +113,7 @@ export class SharedFault {
     this.#count(request)
     const opens = !this.#isOpen && this.#failures >= FAILURES_TO_OPEN
     if (opens) this.#isOpen = true
-    // Others that are refused meanwhile do not put off the probe: a caller that asks for more and more names would.
+    // Refusals of others do not postpone the probe: a caller could otherwise do so by asking for ever more names.
     const isProbe = startedAt >= this.#lastProbeAt && (this.#nature === 'absence' || of === this.#lastProber)
     if (opens || (this.#isOpen && isProbe)) {
       this.#wait = this.#interval(request)
@@ -125,7 +124,7 @@ export class SharedFault {
     return opens
   }
 
-  /** The probe that was sent at `startedAt` has found out nothing: the next one takes its place at once. */
+  /** The probe that was sent at `startedAt` was inconclusive: the next one takes its place at once. */
   passed(startedAt: number, now: number): void {
     if (startedAt >= this.#lastProbeAt) this.#nextProbeAt = Math.min(this.#nextProbeAt, now)
   }
@@ -135,7 +134,7 @@ export class SharedFault {
     this.#nextProbeAt = Math.min(this.#nextProbeAt, Math.max(now, this.#lastProbeAt + HURRIED_PROBE_MS))
   }
 
-  /** Times that were noted mean nothing any more: an open fault is probed now. */
+  /** The noted times are meaningless after a jump: an open fault is probed now. */
   clockJumped(now: number): void {
     this.#lastProbeAt = Number.NEGATIVE_INFINITY
     this.#nextProbeAt = now

@@ -15,12 +15,12 @@ import { type IdleAction, Unused } from './unused.ts'
 import { Wakes } from './wakes.ts'
 
 export interface State {
-  /** In the order in which they came. */
+  /** Identities in order of arrival. */
   readonly identities: Map<SpiffeId, Identity>
-  /** Those that somebody watches, kept or not: a pattern that matches one is not a reason to keep it. */
+  /** The watched identities, kept or not: a match with a pattern is no reason to keep one. */
   readonly watched: Pick<ReadonlyMap<SpiffeId, unknown>, 'has'>
   readonly unused: Unused
-  /** There was no room for them. */
+  /** Identities without room. */
   readonly rejected: Set<SpiffeId>
   /** Requests to the CA. */
   readonly queue: FetchQueue<Identity>
@@ -28,9 +28,9 @@ export interface State {
   readonly restoring: FetchQueue<Identity>
   readonly ca: CAHealth
   readonly ttl: TtlWishes
-  /** When the next certificate is asked for whose wish has changed, milliseconds since the epoch. */
+  /** When the next request for a changed wish may go out, milliseconds since the epoch. */
   nextWishAt: number
-  /** Each is reported once, not by each identity. */
+  /** Each lifetime is reported once, not once per identity. */
   lowestTtlReported: number
   /** The shortest life reported as too short for the outage that certificates should outlive, milliseconds. */
   shortestLifeReported: number
@@ -38,15 +38,15 @@ export interface State {
   readonly trustDomain: string
   readonly bundles: BundleTable
   readonly crls: RevocationTable
-  /** What the live streams were sent, and how they answered: kept by the server's side. */
+  /** The bundles that live streams were sent, and their answers: the server reports them. */
   readonly receipts: BundleReceipts
   /** Requests that wait for somebody's approval. */
   readonly pending: Pick<PendingRequests, 'has'>
-  /** What the previous process left. */
+  /** The store of the previous process. */
   readonly stored: Pick<Store, 'take'> | undefined
   readonly wakes: Wakes<Identity>
   readonly bundleWakes: Wakes<TrustBundle>
-  /** When what nobody has taken from the store is wiped; infinite once that is done. */
+  /** When untaken entries of the store are wiped; infinite once that is done. */
   clearStoreAt: number
   isClosed: boolean
 }

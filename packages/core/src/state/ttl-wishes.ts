@@ -1,13 +1,13 @@
 /** The lifetime that each identity's certificate is asked for: halved where the CA refuses it as too long, and remembered. */
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
-/** No CA gives less; below it a node would do nothing but renew. Seconds. */
+/** Seconds. CAs give no less; below it a node would only renew. */
 const FLOOR_SECONDS = 300
 
 export class TtlWishes {
   readonly #wished: (identity: SpiffeId) => number
   readonly #lowered = new Map<SpiffeId, number>()
-  /** The last lowered one that the CA took: the next identity that is refused tries it first. */
+  /** The last lowered lifetime that the CA accepted: the next refused identity tries it first. */
   #accepted: number | undefined
 
   /** `wished`: as it is configured, seconds. */

@@ -14,14 +14,14 @@ export class Unused {
   /** Pinned, to be dropped when idle. */
   readonly #droppable = new Map<Identity, number>()
 
-  /** Since when the oldest one is unused, or the one that was before it: to look at the first of a Map takes V8 past all that went before. */
+  /** A lower bound of when the oldest became unused: V8 walks past all deleted entries to reach the first of a Map. */
   #oldest = Number.POSITIVE_INFINITY
 
   constructor(idle: { readonly afterMs: number; readonly action: IdleAction }) {
     this.#idle = idle
   }
 
-  /** It is unused from now on, or is kept for another reason. */
+  /** It became unused, or is kept for another reason. */
   add(identity: Identity, now: number): void {
     this.delete(identity)
     if (identity.keep.kind === 'removed') this.#leaving.add(identity)
@@ -48,7 +48,7 @@ export class Unused {
     return this.#oldest + this.#idle.afterMs
   }
 
-  /** The clock was set back: what lies ahead now began by now. */
+  /** The clock was set back: times that lie ahead become now. */
   clockSetBack(now: number): void {
     for (const unused of [this.#evictable, this.#droppable])
       for (const [identity, since] of unused) unused.set(identity, Math.min(since, now))

@@ -5,10 +5,10 @@ export interface Wakeable {
   place: number
 }
 
-/** Of each thing in the heap: the ways through it are short, and children lie side by side. */
+/** The children of each node: four make short paths, and lie side by side in memory. */
 const CHILDREN = 4
 
-/** A heap that knows where each thing is: another time costs no more than the way to its new place, and none is overtaken. */
+/** A heap that knows the place of each thing: a new time only moves the thing, and leaves no stale entry. */
 export class Wakes<Thing extends Wakeable> {
   /** Milliseconds since the epoch. Apart from the things: comparing times touches nothing else. */
   readonly #times: number[] = []

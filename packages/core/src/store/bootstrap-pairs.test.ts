@@ -156,8 +156,8 @@ test('a pair belongs to the identity in its certificate: no other identity gets 
 })
 
 const faults: readonly (readonly [string, RegExp, (file: string) => Promise<void>])[] = [
-  ['has no key', /does not hold a certificate and its unencrypted private key/, file => cut(file, 'CERTIFICATE')],
-  ['has no certificate', /does not hold a certificate and its/, file => cut(file, 'PRIVATE KEY')],
+  ['has no key', /lacks a certificate or its unencrypted private key/, file => cut(file, 'CERTIFICATE')],
+  ['has no certificate', /lacks a certificate or its/, file => cut(file, 'PRIVATE KEY')],
   ['others can write to', /can be written by others \(mode 0622\)/, file => chmod(file, 0o622)],
 ]
 for (const [what, reason, spoil] of faults)

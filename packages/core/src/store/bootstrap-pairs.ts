@@ -8,7 +8,7 @@ import { splitCertificates } from '../x509/pem.ts'
 import { readPrivateFile, reasonOf } from './private-file.ts'
 import { unusable } from './stored-form.ts'
 
-/** The URI name in its certificate says whose a file is; a file is read again when it is used. */
+/** The URI name in the certificate maps a file to its identity; a file is read again when it is used. */
 export class BootstrapPairs {
   /** Why files were left out. */
   readonly warnings: readonly string[]
@@ -62,13 +62,13 @@ async function readPair(path: string): Promise<BootstrapCertificate | undefined>
   const privateKey = cutPrivateKey(file)
   const certificates = splitCertificates(file.toString('latin1'))
   if (certificates.length === 0 || !privateKey)
-    throw unusable('it does not hold a certificate and its unencrypted private key, as PEM. Put both into it')
+    throw unusable('it lacks a certificate or its unencrypted private key, as PEM. Put both into it')
   const roots = certificates.filter((pem, index) => index > 0 && isSelfIssued(pem))
   const chain = certificates.filter(pem => !roots.includes(pem))
   return { chain: Buffer.from(chain.join('')), privateKey, roots }
 }
 
-/** The key, which is wiped where it was found: it never becomes a string. */
+/** Copies the key out and wipes the original: it never becomes a string. */
 function cutPrivateKey(file: Buffer): Uint8Array | undefined {
   const begin = '-----BEGIN '
   for (let start = file.indexOf(begin); start >= 0; start = file.indexOf(begin, start + 1)) {

@@ -19,19 +19,19 @@ import { isSealed, SealedEntries, type Written } from './sealed-entries.ts'
 import { SEAL_OVERHEAD, type StoreKey } from './store-key.ts'
 import type { EntryForm } from './stored-form.ts'
 
-/** So many changes share one fsync of the directory. */
+/** The number of changes that share one fsync of the directory. */
 const BATCH = 32
 /** libuv has four threads for files and names: a disk that hangs must leave one to look up the CA and read its token. */
 const AT_ONCE = 3
-/** One less, so that reading never waits for all that is to be written. */
+/** One less, so that reads never wait for the whole backlog of writes. */
 const WRITES_AT_ONCE = 2
 const RETRY = { minMs: 1_000, maxMs: 150_000 }
-/** How long the end waits for a disk that does not answer. */
+/** How long `release` waits for a disk that does not answer. */
 const FLUSH_MS = 3_000
 
 const LEFTOVER = /\.[0-9a-f]{12}\.tmp$/
 
-/** `bytes`: what the file is to hold; absent: it is to go. */
+/** `bytes`: the new content of the file; absent: the file is removed. */
 interface Change {
   readonly name: string
   /** The name that it concerns, for reports of failures. */
@@ -64,7 +64,7 @@ export class DurableDirectory implements AsyncDisposable {
   #behindSince: number | undefined
   #retry: Disposable | undefined
   #isClosed = false
-  /** Files that were to go since `release`, with what they concern. */
+  /** Files whose removal came after `release`, each with the name that it concerns. */
   readonly #missed = new Map<string, string>()
   onFailure: (about: string, reason: string) => void = () => {}
 
@@ -118,7 +118,7 @@ export class DurableDirectory implements AsyncDisposable {
     return this.#sealed ? 'sealed' : 'pem'
   }
 
-  /** Whether the file is there, or will be when what was asked for is done. */
+  /** Whether the file exists, or will once pending changes are done. */
   has(name: string): boolean {
     return this.#names.has(name)
   }
@@ -187,7 +187,7 @@ export class DurableDirectory implements AsyncDisposable {
     this.#failed.clear()
   }
 
-  /** Changes are made again from now on. Files that were to go since `release` go now; what was to be written then is lost. */
+  /** Resumes changes. Removals since `release` happen now; writes since then are lost. */
   reclaim(): void {
     this.#sealed?.refresh()
     this.#isClosed = false
@@ -239,7 +239,7 @@ export class DurableDirectory implements AsyncDisposable {
       this.#inWork = []
       for (const each of tried) this.#finish(each)
     }
-    // Not in a later turn: a caller whose change is made may have the next one.
+    // Reset in this turn: a caller whose change is done may make the next one.
     this.#working = undefined
     if (this.#failed.size > 0) {
       this.#planRetry()

@@ -12,7 +12,7 @@ import { decodeStored, encodeStored, locate, unusable, wiping, wishFact } from '
 
 const REQUEST_LABEL = '-----BEGIN CERTIFICATE REQUEST-----'
 
-/** In memory, and on disk for the next process: a disk that fails costs no more than that. */
+/** Kept in memory, and on disk for the next process: a failing disk costs only the copy on it. */
 export class FilePendingRequests implements PendingRequests {
   readonly #directory: DurableDirectory
   readonly #nameOf: (identity: SpiffeId) => string

@@ -173,7 +173,7 @@ for (const mode of [0o755, 0o750, 0o711, 0o704])
     await store[Symbol.asyncDispose]()
     assert.equal((await stat(restarts.directory)).mode & 0o7777, 0o700)
     assert.deepEqual(store.warnings, [
-      `${restarts.directory} had mode 0${mode.toString(8)}, so that others could look into it: it has mode 0700 now`,
+      `${restarts.directory} had mode 0${mode.toString(8)}, which let others look into it: it has mode 0700 now`,
     ])
   })
 

@@ -103,7 +103,7 @@ export class FileStore implements Store, AsyncDisposable {
     return new FileStore(trustDomain, { directory, roots, bootstrap: await BootstrapPairs.open(bootstrap), vault })
   }
 
-  /** Changes that are not on disk yet. */
+  /** The number of changes that are not on disk yet. */
   get unwritten(): number {
     return this.#directory.unwritten
   }
@@ -166,7 +166,7 @@ export class FileStore implements Store, AsyncDisposable {
     this.#untaken.clear()
   }
 
-  /** Writes what is left, and nothing more until `reclaim`: the directory is another process's from then on. */
+  /** Writes pending changes, and nothing more until `reclaim`: another process owns the directory from then on. */
   release(): Promise<void> {
     return this.#directory.release()
   }

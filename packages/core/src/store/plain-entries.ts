@@ -1,4 +1,4 @@
-/** What becomes of the plain files of a store that is sealed from now on, or was before. */
+/** Seals or wipes the plain files of a store that gets sealed now, or was before. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { StoreError } from '../contract/store.ts'
@@ -7,13 +7,13 @@ import { readPrivateFile, reasonOf, replaceFile, syncFolder, wipeFile } from './
 import type { SealedEntries, Written } from './sealed-entries.ts'
 import { isEntry, MAX_ROOTS_FILE_BYTES } from './stored-form.ts'
 
-/** The agent serves nobody yet: nothing else needs the disk. */
+/** The agent serves nobody yet, so nothing else needs the disk. */
 const AT_ONCE = 4
 
 /**
- * Seals what is there in plain text if the store was never sealed, and wipes that once it is on disk. Plain files beside
- * sealed ones are of others, and are wiped. Resolves with what could not be done; rejects with a {@link StoreError}
- * `unusable-directory`, before anything is wiped, if the disk does not take what is sealed.
+ * Seals the plain files if the store was never sealed, and wipes them once the sealed ones are on disk. Plain files beside
+ * sealed ones are not the store's, and are wiped. Resolves with the failures; rejects with a {@link StoreError}
+ * `unusable-directory`, before anything is wiped, if the disk does not take the sealed files.
  */
 export async function movePlainEntries(
   directory: string,

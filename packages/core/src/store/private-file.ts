@@ -1,4 +1,4 @@
-/** Files that hold keys: whether nobody else can have changed or read them, and how they are overwritten. */
+/** Files that hold keys: checks that no other user could have changed or read them, and overwrites them. */
 
 import { randomBytes } from 'node:crypto'
 import { close, constants, fstat, open, read, type Stats } from 'node:fs'
@@ -8,7 +8,7 @@ import { StoreError } from '../contract/store.ts'
 import { checkFile, makeFolder, UntrustedPathError } from '../files/trusted-path.ts'
 import { systemErrorCode } from '../text/system-error-code.ts'
 
-// A third of the cost of a FileHandle, which counts with ten thousand of them.
+// These cost a third of a FileHandle, which matters for ten thousand files.
 const [openFile, statFile, readBytes, closeFile] = [
   promisify(open),
   promisify<number, Stats>(fstat),
@@ -16,14 +16,14 @@ const [openFile, statFile, readBytes, closeFile] = [
   promisify(close),
 ]
 
-/** A chain of the longest length allowed with the largest key is a third of it. */
+/** Three times the longest allowed chain with the largest key. */
 export const MAX_BYTES = 256 * 1024
 
 const OTHERS_WRITE = 0o022
 const EVERYBODY_WRITES = 0o002
 const OTHERS = 0o077
 
-/** How a file must be to be read. `ours`: it belongs to this user, and nobody else may read it. `operators`: to root, or this user. */
+/** The condition for reading a file. `ours`: it belongs to this user, and only this user may read it. `operators`: it belongs to root or this user. */
 export type Trust = 'ours' | 'operators'
 
 /**
@@ -69,7 +69,7 @@ export async function preparePrivateFolder(path: string): Promise<readonly strin
     if (mode & EVERYBODY_WRITES)
       throw refusal(path, `everybody can write to it (mode ${formatMode(mode)}). Use a separate folder below it.`)
     await chmod(path, 0o700)
-    return [`${path} had mode ${formatMode(mode)}, so that others could look into it: it has mode 0700 now`]
+    return [`${path} had mode ${formatMode(mode)}, which let others look into it: it has mode 0700 now`]
   } catch (error) {
     if (error instanceof StoreError) throw error
     if (error instanceof UntrustedPathError) throw refusal(path, error.message, error)
@@ -94,7 +94,7 @@ export async function wipeFile(path: string): Promise<void> {
   }
 }
 
-/** Replaces the file in one step, with mode 0600. That its name outlives a power failure takes a {@link syncFolder}. */
+/** Replaces the file in one step, with mode 0600. Only a {@link syncFolder} makes its name outlive a power failure. */
 export async function replaceFile(path: string, bytes: Buffer): Promise<void> {
   const temporary = `${path}.${randomBytes(6).toString('hex')}.tmp`
   try {
@@ -137,7 +137,7 @@ function checkStatus(
   if (size > maxBytes) throw unusableFile(path, `is ${size} bytes, more than ${maxBytes}`)
   if (mode & OTHERS_WRITE)
     throw unusableFile(path, `can be written by others (mode ${formatMode(mode)}): find out who has, then remove it`)
-  // In a sticky folder, as a mounted Secret's is, only the owner says who wrote it.
+  // Only the owner shows who wrote a file in a sticky folder, such as a mounted Secret's.
   const isForeign = self !== undefined && uid !== self
   if (trust === 'operators') {
     if (isForeign && uid !== 0)

@@ -69,12 +69,12 @@ export class SealedEntries {
     }
   }
 
-  /** Has the next process take sealed files only. */
+  /** Makes the next process accept sealed files only. */
   async mark(): Promise<void> {
     await replaceFile(join(this.#directory, MARK), this.#key.seal(MARK, 0, new Uint8Array()))
   }
 
-  /** What is in `file`, the file of this name. Rejects with a {@link StoreError} if it is not the newest. */
+  /** The content of `file`, the file of this name. Rejects with a {@link StoreError} if it is not the newest. */
   async unseal(name: string, file: Buffer): Promise<Buffer> {
     const index = await this.#indexOf(name)
     return locate(join(this.#directory, name), () => {
@@ -97,7 +97,7 @@ export class SealedEntries {
     return { file: this.#key.seal(name, index.highest, bytes), generation: index.highest }
   }
 
-  /** Resolves when the index files have what was written; the caller makes that outlive a power failure. */
+  /** Resolves when the index files list the written versions; the caller makes that outlive a power failure. */
   async commit(all: readonly Written[]): Promise<void> {
     const changed = new Set<Index>()
     for (const written of all) {
@@ -131,13 +131,13 @@ export class SealedEntries {
         return { name, writtenAt: highest, highest, generations: new Map(generations) }
       }
     } catch (error) {
-      // The disk may give it next time. What is changed or cut short is lost, and each of its entries says so.
+      // A later read may succeed. A changed or truncated index is lost, and each of its entries reports that.
       if (error instanceof StoreError && systemErrorCode(error.cause) !== undefined) {
         this.#indexes.delete(name)
         throw error
       }
     }
-    // Higher than every version before: what a lost index had listed is not taken for new.
+    // Higher than every earlier version: an entry of a lost index must not pass for new.
     const now = this.#clock.now()
     return { name, writtenAt: now, highest: now, generations: new Map() }
   }

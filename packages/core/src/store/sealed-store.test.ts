@@ -315,7 +315,7 @@ test('while the disk does not give an index, its entries are not read and not wr
   const path = join(restarts.directory, indexOf(WEB))
   await rename(path, `${path}.away`)
   {
-    // Opening a socket is an error of the system, as that of a disk is.
+    // Opening a socket is a system error, like a disk's.
     await using server = await listening(createServer(), path)
     await using store = await open(restarts)
     await assert.rejects(store.read(NEAR), /index-.\.sealed cannot be read: ENXIO/)

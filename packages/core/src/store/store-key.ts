@@ -8,7 +8,7 @@ import { reasonOf } from './private-file.ts'
 import { unusable } from './stored-form.ts'
 
 const KEY_BYTES = 32
-/** Enough to name the length of a key in another form, such as hex. */
+/** Enough for an error to name the length of a key in another form, such as hex. */
 const MAX_KEY_FILE_BYTES = 4_096
 const OTHERS = 0o007
 const GROUP_READS = 0o040
@@ -55,7 +55,7 @@ function unusableKey(path: string, reason: string, cause?: unknown): StoreError 
 /** The key of one store, sealed in memory. */
 export class StoreKey {
   readonly #key: SealedKey
-  /** Says which key it is, and nothing of it. */
+  /** Identifies the key without revealing it. */
   readonly #id: string
 
   /** Wipes `key`. */
@@ -100,7 +100,7 @@ export class StoreKey {
     })
   }
 
-  /** A separate key and nonce for each file: no number of files, nodes and years makes one come twice. */
+  /** A separate key and nonce for each file: none ever repeats, whatever the number of files, nodes and years. */
   #derive<T>(salt: Uint8Array, use: (key: Uint8Array, nonce: Uint8Array) => T): T {
     const derived = this.#key.open(key =>
       Buffer.from(hkdfSync('sha256', key, salt, 'livery store file', KEY_BYTES + NONCE_BYTES)),

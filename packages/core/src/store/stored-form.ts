@@ -62,19 +62,19 @@ function parseFacts(line: string): StoredFacts {
   try {
     return JSON.parse(line)
   } catch {
-    // The cause quotes what it could not read.
+    // The cause quotes the text that it could not parse.
     throw unusable('has no facts that can be read')
   }
 }
 
-/** A fact, if it is of the type that it should be. */
+/** A fact, if it has the right type. */
 export function numberFact(facts: StoredFacts, key: string): number {
   const value = facts[key]
   if (typeof value !== 'number' || !Number.isFinite(value)) throw unusable(`has no ${key}`)
   return value
 }
 
-/** A file of a version that knew no wishes has none. */
+/** Files of versions before wishes have none. */
 export function wishFact({ wish }: StoredFacts): string {
   return typeof wish === 'string' ? wish : wishText(NO_WISH)
 }
@@ -83,7 +83,7 @@ export function unusable(reason: string): StoreError {
   return new StoreError('unusable-entry', reason)
 }
 
-/** Says of which file it is that it cannot be used. */
+/** Adds the path to the error of a file that cannot be used. */
 export function locate<T>(path: string, decode: () => T): T {
   try {
     return decode()
@@ -92,7 +92,7 @@ export function locate<T>(path: string, decode: () => T): T {
   }
 }
 
-/** Wipes a file's bytes once they were read, whatever was found. */
+/** Wipes a file's bytes once they were read, even after an error. */
 export function wiping<T>(file: Buffer, decode: () => T): T {
   try {
     return decode()

@@ -23,7 +23,7 @@ export class FakeClock implements Clock {
   readonly #waiters = new Set<() => void>()
   readonly #listeners = new Set<(jump: ClockJump) => void>()
   #unseenJump = 0
-  /** Relative deadlines that were set after a jump that was not seen yet: they have the time that was expected. */
+  /** Relative deadlines that were set between a jump and its detection: they have the expected time. */
   readonly #setInJump = new Set<Deadline>()
   #busyMs = 0
 

@@ -143,7 +143,7 @@ function dnsNames({ dnsNames = [] }: CertificateRequest): JsonGeneralNames {
   return dnsNames.map(value => ({ type: 'dns', value }))
 }
 
-/** A CA certificate, self-signed or under `parent`, with a new key or that of `again`. */
+/** A CA certificate, self-signed or under `parent`, with a new key or the key of `again`. */
 export async function makeIssuer(
   subject: string,
   now: number,
@@ -172,7 +172,7 @@ export async function makeCrl(
     issuer: issuer.subject,
     thisUpdate: new Date(thisUpdate),
     nextUpdate: new Date(nextUpdate),
-    // An entry without an extension would get an empty list of them, which verifiers refuse.
+    // The library writes an empty list for an entry without an extension, which verifiers refuse.
     entries: serialNumbers.map(serialNumber => ({
       serialNumber,
       revocationDate: new Date(thisUpdate),

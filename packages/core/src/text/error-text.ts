@@ -1,4 +1,4 @@
-/** The text of whatever was thrown. A plugin may throw what cannot be made a text, and reading it must not throw again. */
+/** The text of whatever was thrown. A plugin may throw a value without a text, and reading it must not throw again. */
 
 export function errorText(error: unknown): string {
   try {

@@ -2,7 +2,7 @@
 
 const SHOWN = '[secret]'
 export const MIN_SECRET_LENGTH = 4
-/** Base64 of less has too few characters to be the secret's and nothing else's. */
+/** Base64 of fewer characters is too short to be a sure match. */
 const MIN_ENCODED = 12
 
 /**
@@ -45,7 +45,7 @@ function mayBeEscapedIn(text: string, runs: readonly string[]): boolean {
 const PERCENT = /%(?<hex>[0-9a-f]{2})/gi
 const BACKSLASH = /\\(?:u(?<long>[0-9a-f]{4})|x(?<short>[0-9a-f]{2})|(?<itself>[^A-Za-z0-9]))/gi
 const HTML = /&#(?:0*(?<decimal>\d{1,5})|x0*(?<hexadecimal>[0-9a-f]{1,4}));/gi
-/** Each alone, for a secret that has something like an escape of another kind in it, and all together. */
+/** Each alone, since a secret may contain what looks like an escape of another kind, and all together. */
 const ESCAPES: readonly RegExp[] = [
   PERCENT,
   BACKSLASH,
@@ -55,7 +55,7 @@ const ESCAPES: readonly RegExp[] = [
 
 /**
  * Takes the escapes out of the text and looks for the secret in the rest. A pattern with all escapes of each character would
- * take a time that grows with both lengths, and a CA can choose both: those of its text and of a token that it gives.
+ * take time in proportion to both lengths, and a CA can choose both: its text's, and the length of a token that it gives.
  */
 function hideEscaped(text: string, secret: string): string {
   return ESCAPES.reduce((hidden, escapes) => {
@@ -78,7 +78,7 @@ interface Unescaped {
   readonly sources: Uint32Array
 }
 
-/** The last ones: many secrets are looked for in one text. */
+/** The latest texts: one text is searched for many secrets. */
 const unescaped = new Map<RegExp, Unescaped>()
 
 function unescapedOf(text: string, escapes: RegExp): Unescaped {
@@ -118,7 +118,7 @@ function encodedForms(secret: string): readonly string[] {
   return [...forms, hex, hex.toUpperCase()].filter(form => form.length >= MIN_ENCODED)
 }
 
-/** The characters that depend on nothing but the secret, where `offset` bytes of a group of three come before it. */
+/** The characters that depend only on the secret when `offset` bytes of a group of three precede it. */
 function base64At(secret: string, offset: number, encoding: 'base64' | 'base64url'): string {
   const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)])
   const first = Math.ceil((offset * 4) / 3)

@@ -1,16 +1,16 @@
-/** The tokens that this process had last: whoever was sent one may quote it, in the answer to another call too. */
+/** The tokens that this process used last: a peer that was sent one may quote it, even in the answer to another call. */
 
 import { formsOf, hideForms, type SecretForms } from './hide-secret.ts'
 
 /** A source may give another token for each certificate. */
 const MAX_KNOWN = 64
-/** A shorter one is a word in texts of others, which never had it. */
+/** A shorter one would match ordinary words in texts of peers that never saw it. */
 const MIN_LENGTH = 8
 
 /** The latest last. */
 const known = new Map<string, SecretForms>()
 
-/** From now on {@link scrub} leaves nothing of `token` in any text, until 64 others have come. */
+/** {@link scrub} removes `token` from every text, until 64 newer ones have come. */
 export function rememberToken(token: string): void {
   if (token.length < MIN_LENGTH) return
   const forms = known.get(token) ?? formsOf(token)

@@ -1,4 +1,4 @@
-/** The one door for texts of others (plugins, CAs, what they threw): what may go to a log, an error, the ledger or a terminal. */
+/** The one door for texts of others (plugins, CAs, thrown values) on their way to a log, an error, the ledger or a terminal. */
 import { errorText } from './error-text.ts'
 import { hideSecret } from './hide-secret.ts'
 import { hideKnown } from './known-secrets.ts'
@@ -9,7 +9,7 @@ const MAX_READ = 16_384
 const MAX_TEXT = 1_000
 
 export interface ScrubOptions {
-  /** Texts that are known to be secret, beside the tokens of {@link rememberToken}, of which nothing is left, however they are encoded; not of fewer than four characters: see `hideSecret`. */
+  /** Known secrets beside the tokens of {@link rememberToken}: removed in every encoding, if of at least four characters (see `hideSecret`). */
   readonly secrets?: readonly string[]
   /** Default: 1,000. */
   readonly maxLength?: number
@@ -30,18 +30,18 @@ const CREDENTIALS: readonly (readonly [RegExp, string])[] = [
 
 /**
  * One line without control characters, directions of writing, halves of characters and credentials, cut at `maxLength`.
- * Takes whatever was thrown, and never throws. An error with a scrubbed text has no `cause`, which would have the text
- * unscrubbed.
+ * Takes whatever was thrown, and never throws. An error with a scrubbed text has no `cause`, which would carry the
+ * original text.
  */
 export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: ScrubOptions = {}): string {
   const hide = (text: string) => hideKnown(secrets.reduce(hideSecret, text))
   const shown = hide(beginning(errorText(thrown)))
   const line = oneLine(shown)
-  // The characters between those of a secret were removed above.
+  // Characters that stood inside a secret were removed above.
   let text = line === shown ? line : hide(line)
   for (const [pattern, placeholder] of CREDENTIALS) text = text.replace(pattern, placeholder)
   text = text.replace(/[A-Za-z0-9+/=_-]{40,}/g, run => (isEncoded(run) ? '[removed]' : run))
-  // Half a character at the end is not one.
+  // The cut may leave half a surrogate pair.
   return text
     .slice(0, maxLength)
     .replace(/\p{Cs}$/u, '')
@@ -49,8 +49,8 @@ export function scrub(thrown: unknown, { secrets = [], maxLength = MAX_TEXT }: S
 }
 
 /**
- * One value of a configuration without the user name, password or token that stands before the host of an address. Where
- * it is not clear what is which, more is hidden: a password may have any character, also where it should be encoded.
+ * One configuration value without the user name, password or token before the host of an address. An ambiguous value
+ * loses more: a password may contain any character, even one that should be encoded.
  */
 export function hideUserinfo(value: string): string {
   const end = value.lastIndexOf('@')
@@ -75,7 +75,7 @@ export function printable(text: string): string {
   return text.replace(/[^\P{C}\n\t]+|[\u2028\u2029]+/gu, ' ')
 }
 
-/** Ends between two words: half a secret would not be known as one. */
+/** Cuts between two words: no pattern would recognise half a secret. */
 function beginning(text: string): string {
   if (text.length <= MAX_READ) return text
   const cut = text.slice(0, MAX_READ)

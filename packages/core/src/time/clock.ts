@@ -18,13 +18,13 @@ export interface Clock {
    */
   after?(ms: number, task: () => void): Disposable
   /**
-   * Calls `listener` when the time did not pass as it does: before any task that is due by the new time. Absent: such
-   * a jump is not seen.
+   * Calls `listener` after a jump of the clock, before any task that is due by the new time. Absent: jumps are not
+   * seen.
    */
   onJump?(listener: (jump: ClockJump) => void): Disposable
   /**
-   * How long this process has waited for events since some moment, milliseconds: all other time it was busy. Absent: it
-   * is never busy.
+   * How long this process has waited for events since some moment, milliseconds: it was busy the rest of the time. Absent:
+   * it is never busy.
    */
   idle?(): number
 }
@@ -48,10 +48,10 @@ const TICK_MS = 10_000
 /** Less is drift, a leap second, or a busy machine. */
 const JUMP_MS = 5_000
 
-/** The heap may hold so many disposed deadlines until their time, beside as many as are live. */
+/** The heap may hold this many disposed deadlines, beside one for each live one. */
 const MAX_DISPOSED = 1_000
 
-/** Of a class, since an identity has three of them: closures would cost it another 300 bytes. */
+/** A class, since an identity has three: closures would cost another 300 bytes. */
 class Deadline implements Disposable {
   time: number
   task: (() => void) | undefined
@@ -81,7 +81,7 @@ export class SystemClock implements Clock, Disposable {
   readonly #wall: () => number
   readonly #monotonic: () => number
   readonly #listeners = new Set<(jump: ClockJump) => void>()
-  /** Relative deadlines that were set after a jump that was not seen yet: they have the time that was expected. */
+  /** Relative deadlines that were set between a jump and its detection: they have the expected time. */
   readonly #setInJump = new Set<Deadline>()
   /** Both clocks when they were last compared, and when the timer should fire by the monotonic one. */
   #seen: { readonly wall: number; readonly monotonic: number; readonly timerAt: number } | undefined

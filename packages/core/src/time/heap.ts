@@ -19,7 +19,7 @@ export class Heap<Item> {
     this.#items = []
   }
 
-  /** Lets go of all others. */
+  /** Removes all other items. */
   retain(keep: (item: Item) => boolean): void {
     this.#items = this.#items.filter(keep)
     // Floyd's way, from the last parent up: in linear time.

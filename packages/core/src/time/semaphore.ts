@@ -1,4 +1,4 @@
-/** Runs at most so many tasks at once: for what takes descriptors, or the threads that libuv has for files. */
+/** Bounds the tasks that run at once: for work that takes descriptors or libuv's threads. */
 
 export class Semaphore {
   #free: number

@@ -1,4 +1,4 @@
-/** The bundles of all trust domains together, as those who verify peers of several trust domains get them. */
+/** The bundles of all trust domains together, for verifiers of peers in several trust domains. */
 
 import { createHash } from 'node:crypto'
 import { AllBundlesSecret, type DomainBundle } from '../secrets/secret-item.ts'
@@ -6,7 +6,7 @@ import { AllBundlesSecret, type DomainBundle } from '../secrets/secret-item.ts'
 const MAX_SECRETS = 16
 const secrets = new Map<string, AllBundlesSecret>()
 
-/** The secret of these bundles, in any order; `undefined` for none. The latest are kept, so that all who get the same share it. */
+/** The secret of these bundles, in any order; `undefined` for none. The latest are cached, so that subscribers share one. */
 export function allBundlesSecret(trustDomain: string, bundles: Iterable<DomainBundle>): AllBundlesSecret | undefined {
   const sorted = [...bundles].sort((a, b) => (a.trustDomain < b.trustDomain ? -1 : 1))
   if (sorted.length === 0) return undefined

@@ -1,4 +1,4 @@
-/** The listeners of trust bundles: which of them a change concerns, and the version that each of them gets. */
+/** The listeners of trust bundles: which ones a change concerns, and the version that each gets. */
 
 import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
 import { notify, type Subscribers, Subscription } from '../secrets/subscribers.ts'
@@ -18,7 +18,7 @@ export interface BundleViews {
 export class BundleListeners implements Disposable {
   readonly #views: BundleViews
   readonly #ofDomains: Subscribers<string, Listener> = new Map()
-  /** By the identity as which they ask. */
+  /** Keyed by the identity whose view they get. */
   readonly #ofIdentities: Subscribers<SpiffeId, Listener> = new Map()
   readonly #ofAll: Subscribers<SpiffeId | undefined, Listener<AllBundlesSecret>> = new Map()
 

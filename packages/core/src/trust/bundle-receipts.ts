@@ -1,4 +1,4 @@
-/** The versions of every trust bundle on every live stream: the version that it accepted, and the one that it rejected since. */
+/** The versions of every trust bundle on every live stream: the last accepted one, and a later rejected one. */
 
 import type { Receipts, StreamReceipts } from '../secrets/receipts.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
@@ -9,7 +9,7 @@ export interface BundleReceipt {
   readonly name: string
   /** The peer of the stream, for people. */
   readonly client: () => string
-  /** The last version that it took, which it uses. */
+  /** The last version that it accepted, and uses. */
   readonly accepted: TrustBundleSecret | undefined
   /** The version that it has rejected since then, and why. */
   readonly rejected: { readonly bundle: TrustBundleSecret; readonly reason: string } | undefined
@@ -38,7 +38,7 @@ export class BundleReceipts implements Receipts {
     this.#dispatch = dispatch
   }
 
-  /** Of all live streams that were sent this bundle. */
+  /** The receipts of all live streams that were sent this bundle. */
   of(name: string): Iterable<BundleReceipt> {
     return this.#byName.get(name) ?? []
   }

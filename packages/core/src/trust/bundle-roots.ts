@@ -7,14 +7,14 @@ import type { RootBudget } from './root-budget.ts'
 /** A new root that clients are to learn before leaves under it are served. */
 export interface Announcement {
   readonly settlesAt: number
-  /** Until then silent clients are waited for. */
+  /** The end of the wait for silent clients. */
   readonly waitUntil: number
-  /** They use an older bundle, and have not answered the one with this root. */
+  /** Clients that use an older bundle, and have not answered the one with this root. */
   readonly silent: Set<BundleReceipt>
   readonly rejecting: Set<BundleReceipt>
   /** An operator has decided against waiting for those that reject it. */
   ignoresRejections: boolean
-  /** When it is looked at next without an answer; infinite once silent clients are waited for no longer. */
+  /** The next check without an answer; infinite once the wait for silent clients is over. */
   lookAt: number
 }
 
@@ -31,28 +31,28 @@ export interface BundleRoot {
   leases: number
   /** The latest end of a certificate whose answer named it, or left it out first: until then peers may show leaves under it. */
   leavesUntil: number
-  /** Since when nobody lists it: the CA's list, or if that never had it the answers. */
+  /** When the CA's list, or the answers if the list never had it, stopped naming it. */
   givenUpAt?: number | undefined
   /** When leaves under older roots began to follow. */
   followedAt?: number | undefined
 }
 
-/** When a root was given up that leaves as soon as nothing needs it: long ago. */
+/** The `givenUpAt` of a root that leaves as soon as nothing needs it: long ago. */
 export const NO_OVERLAP = Number.MIN_SAFE_INTEGER
 
-/** At most 100 roots, of `maxLength` characters of PEM together, by fingerprint, in the order in which they came. */
+/** Roots by fingerprint in order of arrival: at most 100, with `maxLength` characters of PEM together. */
 export class BundleRoots {
   readonly #maxLength: number
   readonly #overlapMs: number
   readonly #budget: RootBudget | undefined
   readonly #roots = new Map<string, BundleRoot>()
-  /** Leaves under roots that were removed while they needed them: a root that comes back has them. */
+  /** Leaf counts of roots that were removed while in use: a root that comes back gets its count back. */
   readonly #orphans = new Map<string, number>()
   #length = 0
 
   /**
-   * `overlapMs`: how long a root stays after it was given up. `maxLength`: of the PEM of all, in characters. `budget`: the
-   * room that it shares with other bundles.
+   * `overlapMs`: how long a root stays after it was given up. `maxLength`: the most characters of PEM together. `budget`:
+   * the room that it shares with other bundles.
    */
   constructor(overlapMs = 0, maxLength = MAX_ROOTS_LENGTH, budget?: RootBudget) {
     this.#overlapMs = overlapMs
@@ -64,7 +64,7 @@ export class BundleRoots {
     return this.#roots.size
   }
 
-  /** Of the PEM of all, in characters. */
+  /** The length of all PEM together, in characters. */
   get length(): number {
     return this.#length
   }
@@ -104,9 +104,9 @@ export class BundleRoots {
   }
 
   /**
-   * Makes room for one more root; returns whether there is any. Roots that are not in use give way: expired ones, then
-   * those that the CA names no longer and that no operator holds, the longest known first, to a root of its whole list. No other root
-   * is ever evicted: who could do that would choose what is trusted.
+   * Makes room for one more root; returns whether there is any. Roots that are not in use give way: expired ones first, then,
+   * for a root of the CA's complete list, roots that the CA no longer names and no operator holds, the longest known first. No
+   * other root is ever evicted: an attacker who could evict would choose the trusted roots.
    */
   makeRoom(root: Root, now: number, isWhole: boolean): boolean {
     const fits = () => this.size < MAX_ROOTS && this.#length + root.pem.length <= this.#maxLength
@@ -122,7 +122,7 @@ export class BundleRoots {
     return fits() && (this.#budget?.take(root) ?? true)
   }
 
-  /** The CA's list has only these. Gives the fingerprints of those that it had before. */
+  /** The CA's list has only these. Returns the fingerprints that it no longer has. */
   giveUpAllBut(listed: ReadonlySet<string>, now: number): string[] {
     const givenUp: string[] = []
     for (const present of this.#roots.values()) {
@@ -135,13 +135,13 @@ export class BundleRoots {
     return givenUp
   }
 
-  /** An answer whose certificate ends at `notAfter` has only these. Gives whether a root is left out that was not before. */
+  /** An answer whose certificate ends at `notAfter` has only these. Returns whether it newly leaves out a root. */
   leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
     let some = false
     for (const present of this.#roots.values()) {
       const isNamed = named.has(present.anchor.fingerprint)
       if (!isNamed && (present.standing !== 'inferred' || present.givenUpAt !== undefined)) continue
-      // Of all answers: a CA can give one of minutes among those of a day.
+      // The maximum over all answers: a CA can give a certificate of minutes among certificates of a day.
       present.leavesUntil = Math.max(present.leavesUntil, notAfter)
       if (isNamed) continue
       present.givenUpAt = now
@@ -151,8 +151,8 @@ export class BundleRoots {
   }
 
   /**
-   * When a root is not needed any longer, as things are: after the overlap if it was given up, and no sooner than the leaves
-   * end that peers may have under it if only answers name it. Infinite while somebody lists it or a leaf here needs it.
+   * When a root becomes unneeded, as things are: after the overlap if it was given up; if only answers name it, not before
+   * peers' leaves under it end. Infinite while a source lists it or a leaf here needs it.
    */
   unneededAt({ standing, isConfigured, leases, leavesUntil, givenUpAt }: BundleRoot): number {
     if (leases > 0 || isConfigured || givenUpAt === undefined) return Number.POSITIVE_INFINITY
@@ -161,7 +161,7 @@ export class BundleRoots {
   }
 }
 
-/** Whether nobody is to have a leaf under it any longer, as far as the CA goes. */
+/** Whether, by the CA, no leaf under it should remain. */
 export function isGone({ standing }: Pick<BundleRoot, 'standing'>): boolean {
   return standing === 'given-up' || standing === 'revoked'
 }
@@ -171,7 +171,7 @@ export function isListed({ standing, isConfigured, givenUpAt }: BundleRoot): boo
   return isConfigured || (standing !== undefined && givenUpAt === undefined)
 }
 
-/** Whether the CA's list or the operator has it: what only answers name can be kept out. */
+/** Whether the CA's list or the operator has it: a root that only answers name can be kept out. */
 export function isOnList({ standing, isConfigured }: BundleRoot): boolean {
   return isConfigured || standing === 'listed'
 }

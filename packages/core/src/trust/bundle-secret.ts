@@ -1,4 +1,4 @@
-/** The trust bundle as SDS hands it out, one for all who have the same roots. */
+/** The trust bundle as SDS serves it, shared by all with the same roots. */
 
 import { createHash } from 'node:crypto'
 import type { Root } from '../contract/trust-anchor.ts'

@@ -1,4 +1,4 @@
-/** The trust bundles that are held, one per trust domain and those of single identities: who sees which. */
+/** The trust bundles, one per trust domain and some of single identities: who sees which. */
 
 import type { Root } from '../contract/trust-anchor.ts'
 import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
@@ -11,7 +11,7 @@ import type { RevocationTable } from './revocation.ts'
 import type { RootTimes } from './settle-time.ts'
 import { TrustBundle } from './trust-bundle.ts'
 
-/** The most trust domains of which roots are held. */
+/** The most trust domains with roots. */
 export const MAX_TRUST_DOMAINS = 100
 
 export class BundleTable {
@@ -43,13 +43,13 @@ export class BundleTable {
     return this.#own.bundle(identity)
   }
 
-  /** The bundles that an identity trusts: its own, then that of its trust domain. */
+  /** The bundles that an identity trusts: its own, then its trust domain's. */
   of(identity: SpiffeId): readonly TrustBundle[] {
     const bundles = [this.#own.bundle(identity), this.#bundles.get(trustDomainOf(identity))]
     return bundles.filter(bundle => bundle !== undefined)
   }
 
-  /** The bundles of trust domains, then those of single identities. */
+  /** The bundles of trust domains, then the bundles of single identities. */
   values(): readonly TrustBundle[] {
     return [...this.#bundles.values(), ...this.#own.bundles()]
   }
@@ -88,7 +88,7 @@ export class BundleTable {
     return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
   }
 
-  /** The bundles of all trust domains, that of its own as `identity` sees it. */
+  /** The bundles of all trust domains; its own trust domain's as `identity` sees it. */
   all(identity?: SpiffeId): AllBundlesSecret | undefined {
     const bundles = Array.from(new Set([this.#trustDomain, ...this.#bundles.keys()])).flatMap(each => {
       const isOwn = identity !== undefined && trustDomainOf(identity) === each
@@ -120,7 +120,7 @@ export class BundleTable {
     return bundle?.anchor(fingerprint) ? bundle : undefined
   }
 
-  /** The roots that the chain of an answer can end under: those that are trusted, and those that came with it. */
+  /** The roots that an answer's chain can end under: the trusted ones, and the offered ones. */
   anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
     const bundle = this.#bundles.get(trustDomainOf(identity))
     const hasAll = bundle && roots.every(({ fingerprint }) => bundle.anchor(fingerprint))
@@ -131,7 +131,7 @@ export class BundleTable {
     return [...new Map([...known, ...usable].map(root => [root.fingerprint, root])).values()]
   }
 
-  /** The agent's own always has its place. */
+  /** The agent's own trust domain always has room. */
   #hasRoomFor(trustDomain: string): boolean {
     const others = this.#bundles.size - (this.#bundles.has(this.#trustDomain) ? 1 : 0)
     return trustDomain === this.#trustDomain || others < MAX_TRUST_DOMAINS - 1

@@ -12,7 +12,7 @@ export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected' | 'is
 
 type Answer = Pick<IssuedCertificate, 'roots' | 'rootsFor'>
 
-/** As {@link readOffered}, at once, if they are the roots that came with the answer before. */
+/** As {@link readOffered}, but synchronous, if they equal the roots of the previous answer. */
 export function knownOffered(
   reader: RootReader,
   identity: SpiffeId,

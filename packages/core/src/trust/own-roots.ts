@@ -53,7 +53,7 @@ const unions = new WeakMap<
   { readonly other: TrustBundleSecret; readonly union: TrustBundleSecret }
 >()
 
-/** The roots that an identity trusts: its own, and those of its trust domain. */
+/** The roots that an identity trusts: its own and its trust domain's. */
 export function unionOf(own: TrustBundle | undefined, domain: TrustBundle | undefined): TrustBundleSecret | undefined {
   if (!own?.secret || !domain?.secret) return own?.secret ?? domain?.secret
   const known = unions.get(own.secret)

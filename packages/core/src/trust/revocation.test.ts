@@ -45,7 +45,7 @@ function served({ manager }: Bench): string {
   return item?.kind === 'bundle' && item.crl ? Buffer.from(item.crl).toString() : ''
 }
 
-/** Without white space: it is encoded again. */
+/** PEM without white space, since it is encoded again. */
 const same = (a: string, b: string) => assert.equal(a.replaceAll(/\s/g, ''), b.replaceAll(/\s/g, ''))
 
 test('revocation lists are served beside the roots, and a change is another version', async () => {

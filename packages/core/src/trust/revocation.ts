@@ -27,7 +27,7 @@ export class RevocationTable {
 
 export class RevocationLists {
   #crls: readonly Crl[] = []
-  /** Where they are from. */
+  /** The name of their source. */
   #source = ''
 
   /** Takes all lists of the trust domain, from `source`. */
@@ -37,8 +37,8 @@ export class RevocationLists {
   }
 
   /**
-   * The lists that belong beside `roots`: those that one of them has signed, and those of other issuers, which may be below
-   * them. A list in the name of a root that has not signed it, or may not, is left out: with it every peer would be refused.
+   * The lists to serve beside `roots`: lists that one of them has signed, and lists of other issuers, which may be below
+   * them. A list in the name of a root that has not signed it, or may not, is left out: it would make every peer be refused.
    */
   for(roots: readonly Root[]): Revocation | undefined {
     const issuers = roots.map(issuerOf)
@@ -51,7 +51,7 @@ export class RevocationLists {
     return { crl: Buffer.from(text), digest: createHash('sha256').update(text).digest('hex') }
   }
 
-  /** Those of `roots` that a list of their issuer names; the issuer is one of them, of a self-signed root the root itself. */
+  /** The roots among `roots` that their issuer's list names; the issuer is one of them, or the self-signed root itself. */
   revoked(roots: readonly Root[]): readonly Root[] {
     if (this.#crls.length === 0) return []
     const issuers = roots.map(issuerOf)
@@ -72,7 +72,7 @@ export class RevocationLists {
     }
   }
 
-  /** What is served, and which of `roots` has no list: a verifier that has lists refuses all peers under such a root. */
+  /** The served lists, and the roots without one: a verifier that has lists refuses all peers under such a root. */
   describe(roots: readonly Root[]): Extract<SecretEvent, { kind: 'crl-changed' }> | undefined {
     if (this.#crls.length === 0) return undefined
     const uncovered = roots.filter(root => !this.#crls.some(crl => covers(crl, issuerOf(root))))

@@ -10,7 +10,7 @@ import { pemToDer, splitCertificates } from '../x509/pem.ts'
 export type LeafJudge = (serialNumber: string) => string | undefined
 
 const MAX_NAME = 200
-/** Characters of a serial number: a CA of old wrote 21 bytes. */
+/** Characters of a serial number: old CAs wrote 21 bytes. */
 const MAX_SERIAL = 42
 
 /** Judges every leaf with the intermediates of `chainPem` (leaf first): its own certificate is not read. */
@@ -18,7 +18,7 @@ export function judgeOf(lists: readonly Crl[], chainPem: string, root: Root): Le
   const [, ...intermediates] = splitCertificates(chainPem)
   const read = intermediates.map(readIntermediate)
   const readable = read.filter(intermediate => intermediate !== undefined)
-  // Its lists cannot be compared with its key: nobody knows what they name.
+  // Its lists cannot be checked against its key, so it is unknown which certificates they revoke.
   if (readable.length < read.length) return () => 'an intermediate that cannot be read, so that no list can be checked'
   const issuers = [...readable, issuerOf(root)]
   const [first] = issuers
@@ -54,13 +54,13 @@ export function isNamedBy(list: Crl, { issuer, serial }: Certificate): boolean {
   return list.issuer.equals(issuer) && list.names(withoutZeros(serial.toString('hex')))
 }
 
-/** Whether the list is this issuer's: not only one in its name, which a namesake may have signed. */
+/** Whether this issuer signed the list; the name alone may be a namesake's. */
 export function covers(list: Crl, issuer: Certificate): boolean {
   const maySign = issuer.keyUsage?.cRLSign ?? true
   return maySign && list.issuer.equals(issuer.subject) && list.isSignedBy(issuer)
 }
 
-/** Whether it is the issuer of the certificate, which may be itself: not only one of the same name. */
+/** Whether it issued the certificate, perhaps its own; the name alone may be a namesake's. */
 export function hasIssued(issuer: Certificate, certificate: Certificate): boolean {
   if (issuer === certificate) return true
   try {

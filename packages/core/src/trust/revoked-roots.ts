@@ -22,7 +22,7 @@ export class RevokedRoots {
     this.#roots.delete(fingerprint)
   }
 
-  /** As they are kept beside `others`, as far as there is room. */
+  /** The form in which they are stored beside `others`, as far as there is room. */
   stored(others: readonly StoredRoot[]): readonly StoredRoot[] {
     const known = new Set(others.map(({ pem }) => pem))
     let room = MAX_ROOTS_LENGTH - others.reduce((length, { pem }) => length + pem.length, 0)

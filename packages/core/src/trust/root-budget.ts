@@ -1,4 +1,4 @@
-/** How many different roots many bundles may hold together. */
+/** Bounds the distinct roots of many bundles together. */
 import type { Root } from '../contract/trust-anchor.ts'
 
 /** The most different roots that count for single identities, over all of them. */

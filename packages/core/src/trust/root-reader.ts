@@ -23,7 +23,7 @@ export interface ReadRoots {
   readonly rejected: readonly string[]
   /** Whether none was left out unread, for its size or because there were too many. */
   readonly isWhole: boolean
-  /** When the first of those that are not valid yet may be read, milliseconds since the epoch. */
+  /** When the next root that is not valid yet becomes valid, milliseconds since the epoch. */
   readonly validFrom: number | undefined
 }
 
@@ -54,7 +54,7 @@ export class RootReader {
     return judged
   }
 
-  /** What {@link read} gives, if it has just read the same list and none of it was rejected, nor is by now. */
+  /** The result of {@link read}, if the last list was the same, and every root was and still is accepted. */
   sameAsLast(pems: readonly string[], now: number): ReadRoots | undefined {
     const last = this.#last
     const isSame = last?.pems.length === pems.length && last.pems.every((pem, index) => pem === pems[index])
@@ -70,7 +70,7 @@ export class RootReader {
     return root
   }
 
-  /** One budget for all that are read at the same time. */
+  /** One budget for all concurrent reads. */
   async #spend(cost: number): Promise<void> {
     while (this.#left < cost) {
       this.#nextTurn ??= setImmediate().then(() => {
@@ -93,7 +93,7 @@ export class RootReader {
   }
 }
 
-/** The first reasons, and how many more there are: a peer decides how many. */
+/** The first reasons, and the number of the others: a peer controls how many there are. */
 export function summarize(reasons: readonly string[]): string {
   const shown = reasons.slice(0, REASONS_SHOWN).join('; ')
   return reasons.length > REASONS_SHOWN ? `${shown}; and ${reasons.length - REASONS_SHOWN} more` : shown
@@ -104,7 +104,7 @@ interface WithinLimits {
   readonly rejected: readonly string[]
 }
 
-/** By number and length alone, before anything is parsed. */
+/** Bounds number and length before anything is parsed. */
 function withinLimits(all: readonly string[]): WithinLimits {
   const pems: string[] = []
   const rejected: string[] = []
@@ -164,7 +164,7 @@ function parse(pem: string, verifier: Pick<CertificateVerifier, 'readsRoot'>): R
   const dates = datesOf(certificate)
   if (!dates) return `${nameOf(certificate)} has a date that cannot be read`
   try {
-    // OpenSSL reads more than what looks for issuers and revocation lists can: that must not fail once it is trusted.
+    // OpenSSL reads roots that our reader, which finds issuers and revocation lists, cannot: it must not fail on a trusted root.
     readCertificate(certificate.raw, certificate)
   } catch (error) {
     return `${nameOf(certificate)} cannot be used: ${errorText(error)}`

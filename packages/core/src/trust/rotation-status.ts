@@ -1,4 +1,4 @@
-/** The operator's view of root rotations: each root with its phase, and which one an operator means. */
+/** The operator's view of root rotations: each root with its phase, found by the start of its fingerprint. */
 
 import type { RootPhase } from '../contract/trust-anchor.ts'
 import { type Announcement, type BundleRoot, isListed, isOnList } from './bundle-roots.ts'
@@ -19,11 +19,11 @@ export interface RootStatus {
   readonly leaves: number
   /** How many clients its announcement waits for. */
   readonly waiting: number
-  /** The first of them, at most 20: those that reject it first. */
+  /** The first 20 of these clients at most, rejecting ones first. */
   readonly waitsFor: readonly WaitedFor[]
   /** Milliseconds since the epoch, as all times here. */
   readonly learnedAt: number
-  /** Until then an announcement lasts at least. */
+  /** The earliest end of its announcement. */
   readonly settlesAt: number
   /** When it leaves, as things are; `undefined` while somebody lists it or a certificate needs it. */
   readonly leavesAt: number | undefined
@@ -55,7 +55,7 @@ export interface WaitedFor {
   readonly reason?: string
 }
 
-/** At most so many clients are named at a time. */
+/** The most clients named at a time. */
 const MAX_NAMED = 20
 
 /** The rotations of all trust domains. */
@@ -92,7 +92,11 @@ export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustB
   const [first] = found
   if (first && found.length === 1) return first
   const known = all.map(({ root }) => root.anchor.fingerprint.slice(0, 16)).join(', ')
-  return `The fingerprint ${JSON.stringify(prefix.slice(0, 64))} does not name one root alone. Give more of its digits: ${known || 'no root is held'}.`
+  const shown = JSON.stringify(prefix.slice(0, 64))
+  if (known === '') return `No root is held, so ${shown} names none.`
+  return found.length > 1
+    ? `The fingerprint ${shown} names more than one root. Write more digits of one of these: ${known}.`
+    : `The fingerprint ${shown} names no root. Write ${LEAST_DIGITS} or more of the first digits of one of these: ${known}.`
 }
 
 /** Why a root cannot be dropped, with the remedy. */
@@ -119,7 +123,7 @@ function rootPhase(bundle: TrustBundle, { anchor, isHeld, announcement }: Bundle
   return announcement ? 'announcing' : 'trusted'
 }
 
-/** The phase of a trust domain, of those of its roots. */
+/** The phase of a trust domain, by the phases of its roots. */
 function rotationPhase(roots: readonly RootStatus[]): RotationPhase {
   if (roots.some(({ phase }) => phase === 'announcing' || phase === 'held')) return 'announcing'
   const retiring = roots.filter(({ phase }) => phase === 'retiring')

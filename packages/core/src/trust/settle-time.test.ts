@@ -34,7 +34,7 @@ async function heldFor(prepare: (ca: TestCA) => void, options: Partial<SecretMan
   const start = bench.clock.now()
   if (bench.served(WEB)?.serialNumber !== serialNumber) return 0
   assert.equal(bench.last('held').reason, 'root-announcing')
-  // What is told of the certificate in use is not when the one that waits came.
+  // `receivedAt` belongs to the certificate in use, not to the one that waits.
   const { receivedAt = 0, lastSuccessAt = 0 } = bench.manager.entry(WEB) ?? {}
   assert.ok(receivedAt < lastSuccessAt && lastSuccessAt <= start)
   await bench.clock.advance(bench.last('held').until - start)
@@ -42,7 +42,7 @@ async function heldFor(prepare: (ca: TestCA) => void, options: Partial<SecretMan
   return bench.clock.now() - start
 }
 
-test('a leaf under a new root of a polled list waits for two polls, if its predecessor lasts so long', async () => {
+test('a leaf under a new root of a polled list waits for two polls, if its predecessor lasts until then', async () => {
   assert.equal(await heldFor(polled, { rootsPollMs: HOUR }), 2 * HOUR + 10_000)
 })
 

@@ -1,8 +1,8 @@
-/** How long a new root settles by default, and an old one stays: until every node has heard of it, in the way in which nodes do. */
+/** How long a new root settles by default, and an old one stays: until every node has learned of the change. */
 
 import type { CACapabilities } from '../contract/ca-plugin.ts'
 
-/** News that the CA pushes reach all nodes, and their proxies, within so long. */
+/** The time in which news that the CA pushes reach all nodes and their proxies. */
 const PUSH_MS = 10_000
 const MAX_SETTLE_MS = 86_400_000
 
@@ -17,20 +17,20 @@ export interface RootTimes {
 }
 
 export interface SettleFacts {
-  /** How the nodes hear of the CA's roots. */
+  /** How the nodes learn the CA's roots. */
   readonly roots: CACapabilities['roots']
   readonly pollMs: number
-  /** Of the certificates. */
+  /** The lifetime of the certificates. */
   readonly lifetimeMs: number
   /** When they are renewed, as fractions of their lifetime: see `rotation`. */
   readonly ratio: number
   readonly jitter: number
 }
 
-/** Within so long after the CA's change every node knows a new root, if its calls succeed, milliseconds. */
+/** The time in which every node whose calls succeed learns a new root, milliseconds. */
 export function hearingTime({ roots, pollMs, lifetimeMs, ratio, jitter }: SettleFacts): number {
   if (roots === 'push') return 0
-  // A node with one identity hears of it when that is renewed.
+  // A node with one identity learns of it at the renewal.
   return roots === 'poll' ? pollMs : (ratio + jitter) * lifetimeMs
 }
 
@@ -41,16 +41,16 @@ export function defaultSettleMs(facts: SettleFacts): number {
 }
 
 /**
- * The default for roots that count for one identity, milliseconds: the writer of its files writes those of its peers, and
- * decides on the order.
+ * The default for roots that count for one identity, milliseconds: the writer of its files also writes its peers' files,
+ * and decides the order.
  */
 export const OWN_SETTLE_MS = PUSH_MS
 
 const MIN_OVERLAP_MS = 3_600_000
-/** In so long leaves are replaced whose root was given up, with room to spare. */
+/** A generous bound for replacing the leaves under a root that was given up. */
 const REPLACEMENT_MS = 1_800_000
 
-/** The default of how long a root stays after it was given up, milliseconds: until every node has heard of that and replaced its leaves. */
+/** The default time that a root stays after it was given up, milliseconds: until every node knows and has replaced its leaves. */
 export function defaultOverlapMs(settleMs: number): number {
   return Math.max(MIN_OVERLAP_MS, settleMs + REPLACEMENT_MS)
 }

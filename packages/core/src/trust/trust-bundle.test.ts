@@ -101,7 +101,7 @@ test('a short certificate that leaves a root out does not shorten the stay that 
   assert.equal(bundle.prune(NOW + LIFETIME).length, 1)
 })
 
-test('answers of a replica that does not know the new root, between those of one that does, give nothing up', async () => {
+test('answers of a replica that does not know the new root, between answers of one that does, give nothing up', async () => {
   const bundle = new TrustBundle('td', 0, new BundleRoots(1_000))
   for (let now = NOW; now < NOW + 20 * LIFETIME; now += LIFETIME / 2) {
     const { givenUp } = await answer(bundle, now % LIFETIME === 0 ? [a] : [a, b], now)

@@ -37,9 +37,9 @@ export class TrustBundle {
   readonly #roots: BundleRoots
   readonly #revoked = new RevokedRoots()
   #secret: TrustBundleSecret | undefined
-  /** When a root that nothing needs leaves, milliseconds since the epoch; infinite while none is to. */
+  /** When the next unneeded root leaves, milliseconds since the epoch; infinite if none will. */
   pruneAt = Number.POSITIVE_INFINITY
-  /** Among the wakes. */
+  /** Its place among the wakes. */
   place = -1
   /** When the next root expires; infinite if none does. */
   expiresAt = Number.POSITIVE_INFINITY
@@ -62,7 +62,7 @@ export class TrustBundle {
     this.#lists = lists
   }
 
-  /** Of its ledger, and of the secret with its roots. */
+  /** The name of its ledger, and of the secret with its roots. */
   get name(): string {
     return this.owner ?? `spiffe://${this.trustDomain}`
   }
@@ -157,17 +157,17 @@ export class TrustBundle {
     return Math.min(...ends.filter(notAfter => notAfter > now))
   }
 
-  /** When something of it falls due by itself; infinite if nothing does. */
+  /** When its next work falls due; infinite if none does. */
   get nextAt(): number {
     const looks = this.#roots.values().map(({ announcement }) => announcement?.lookAt ?? Number.POSITIVE_INFINITY)
     return Math.min(this.pruneAt, this.expiresAt, ...looks)
   }
 
   /**
-   * Adds roots, the first ones if the bundle is full. `complete`: the list or answer is whole. What a whole list has no
-   * longer is given up: it can go once nothing needs it, and at once if a listed root needs its place and no operator holds
-   * it. What answers alone have named goes once they leave it out, later: another replica of the CA may still
-   * name it, and peers have leaves under it that were issued before. Without `complete` nothing is given up.
+   * Adds roots, the first ones if the bundle is full. `complete`: the list or answer is whole. A root that is missing from a
+   * whole list is given up: it leaves once nothing needs it, or at once if a listed root needs its place and no operator
+   * holds it. A root that only answers named leaves later, after they leave it out: another replica of the CA may still
+   * name it, and peers have older leaves under it. Without `complete` nothing is given up.
    */
   learn(roots: readonly Root[], from: NamedIn, complete: boolean, now: number): Learned {
     const settlesAt = this.#settlesAt(now)
@@ -191,7 +191,7 @@ export class TrustBundle {
       present.givenUpAt = undefined
       return false
     })
-    // As with nearly every certificate of a quiet day.
+    // The common case: nearly every certificate brings no new root.
     if (news.length === 0) return { added: [], rejected: [], adopted, givenUp, isRenamed }
     const how = { now, settlesAt, isWhole: isWhole && isList }
     const leavesUntil = from.kind === 'answer' ? from.notAfter : 0
@@ -200,8 +200,8 @@ export class TrustBundle {
   }
 
   /**
-   * Replaces the roots that the operator lists. No list of the CA removes them; those that were listed before stay while
-   * the CA lists them or a leaf needs them, or an operator holds them.
+   * Replaces the operator's roots, which no list of the CA removes. Roots that the operator listed before stay while the CA
+   * lists them, a leaf needs them, or an operator holds them.
    */
   configure(roots: readonly Root[], now: number): Learned {
     const settlesAt = this.#settlesAt(now)
@@ -213,7 +213,7 @@ export class TrustBundle {
       if (present.isConfigured && !configured.has(fingerprint)) {
         present.standing ??= 'given-up'
         if (present.standing === 'given-up') {
-          // Nobody but the operator had listed it: no other node needs it longer.
+          // Only the operator had listed it: no other node needs it longer.
           present.givenUpAt = NO_OVERLAP
           givenUp.push(fingerprint)
         }
@@ -226,7 +226,7 @@ export class TrustBundle {
     return { ...added, adopted: [], givenUp, isRenamed: false }
   }
 
-  /** Takes up the roots of the previous process, as they were. Gives why some were left out. */
+  /** Restores the roots of the previous process. Returns why some were left out. */
   restore(roots: readonly StoredRoot[], read: RootReader['readOne'], now: number): readonly string[] {
     const rejected: string[] = []
     for (const { pem, learnedAt, settlesAt, standing, leavesUntil, isHeld = false, ...times } of roots.slice(
@@ -246,7 +246,7 @@ export class TrustBundle {
       const { followedAt, givenUpAt = standing === 'given-up' ? now : undefined } = times
       if (standing === 'revoked') {
         this.#revoked.add(anchor)
-        // One that was still held, as the last one is, has the time: it leaves as it would have without the restart.
+        // A root that is kept, such as the last one, keeps its time: it leaves as it would have without the restart.
         if (givenUpAt === undefined) continue
       }
       const present = { anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt }
@@ -256,7 +256,7 @@ export class TrustBundle {
     return rejected
   }
 
-  /** The revocation lists are others: its secret has them from now on. */
+  /** Rebuilds its secret after the revocation lists changed. */
   refresh(): void {
     if (this.#secret) this.#rebuild()
   }
@@ -271,7 +271,7 @@ export class TrustBundle {
     return this.#lists?.for(roots)
   }
 
-  /** Lets go of all; the bundle is not used again. */
+  /** Releases all roots; the bundle is not used again. */
   clear(): void {
     for (const { anchor } of this.#roots.values()) this.#roots.delete(anchor)
     this.#secret = undefined

@@ -48,7 +48,7 @@ export class TrustFile implements RootSource {
     }
     const watch = this.#watched.add([this.name], () => void read())
     this.#report(listener)
-    // It may have changed since it was read first.
+    // It may have changed since the first read.
     void read()
     return {
       [Symbol.dispose]: () => {
@@ -58,7 +58,7 @@ export class TrustFile implements RootSource {
     }
   }
 
-  /** Resolves with whether it is another one than before. Never rejects. */
+  /** Resolves with whether the list changed. Never rejects. */
   async #read(): Promise<boolean> {
     const number = ++this.#reads
     try {
@@ -99,7 +99,7 @@ const BEGIN = '-----BEGIN CERTIFICATE-----'
 function pemRoots(text: string): readonly string[] {
   const begun = text.split(BEGIN).length - 1
   if (begun === 0) throw new TypeError('it has no PEM certificate')
-  // Somebody is writing it: its roots are not those that the operator means.
+  // A write is in progress: its roots are not the ones that the operator means.
   if (text.lastIndexOf(BEGIN) > text.lastIndexOf('-----END CERTIFICATE-----'))
     throw new TypeError('it ends within a certificate')
   const roots = splitCertificates(text)

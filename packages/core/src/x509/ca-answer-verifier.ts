@@ -38,8 +38,8 @@ export interface VerifiedChain {
   readonly notBefore: number
   readonly notAfter: number
   /**
-   * Why clients with exactly these anchors would refuse it, by the verdict of BoringSSL's X.509 code, with which Envoy
-   * verifies; absent if none would, or if this verifier cannot ask.
+   * Why clients with exactly these anchors would refuse it, as judged by BoringSSL's X.509 code, which Envoy uses;
+   * absent if none would, or if this verifier cannot ask.
    */
   readonly clientRefusal?: string | undefined
 }
@@ -48,9 +48,9 @@ export interface CertificateVerifier {
   /** Checks a CA's answer, leaf first; throws a {@link CAError} `bad-response` that names the fault. */
   verify(chain: readonly string[], expected: Expectation): VerifiedChain
   /**
-   * The same verdict from another thread: chains that are handed over in one turn of the event loop travel together. Reads
-   * `expected.key` before it returns, since the caller may wipe it then. Rejects with what `verify` throws. Absent: there is no
-   * other thread, and `verify` is called.
+   * The same verdict from another thread: chains from one turn of the event loop travel together. Reads `expected.key`
+   * before it returns, since the caller may wipe it then. Rejects with the error that `verify` throws. Absent: there is no
+   * other thread, and callers use `verify`.
    */
   verifyLater?(chain: readonly string[], expected: Expectation): Promise<VerifiedChain>
   /** Whether BoringSSL reads the root: Envoy refuses a whole bundle for one that it does not. Absent: this verifier cannot tell. */
@@ -63,7 +63,7 @@ export interface ChainFacts {
   readonly uris: readonly string[] | undefined
   /** Its DNS names, as they are written. */
   readonly dnsNames: readonly string[]
-  /** How many names it has that are neither. */
+  /** The number of its other names. */
   readonly otherNames: number
   /** Whether the leaf's key is the one expected; `undefined` if a private key to compare with cannot be read. */
   readonly keyMatches: boolean | undefined
@@ -81,15 +81,15 @@ export interface ChainFacts {
   readonly hasTlsKey: boolean
   readonly serialNumber: string
   /**
-   * A way from the leaf to one of the anchors, without the certificates that are not on it, or why those that have the name of an
-   * issuer are none. The certificates on it are what is served: a peer has to find the same way.
+   * The path from the leaf to one of the anchors, or why each certificate with an issuer's name is not its issuer. Only the
+   * certificates on the path are served: a peer must find the same path.
    */
   readonly path: ChainPath | { readonly refused: string | undefined }
 }
 
 export type ChainPath = Omit<VerifiedChain, 'serialNumber'>
 
-/** Reads a chain (DER, leaf first, never empty), or says which element, without which nothing leads to a root, is not a certificate. Does not throw. */
+/** Reads a chain (DER, leaf first, never empty), or names the element of the path that is not a certificate. Does not throw. */
 export type ReadChain = (
   chain: readonly Buffer[],
   expected: Expectation,
@@ -185,7 +185,7 @@ function checkIdentity({ uris, isCa }: ChainFacts, identity: SpiffeId): void {
   }
 }
 
-/** A CA that gives more than was asked for would let a workload pass for another host; with less, its clients refuse it. */
+/** Extra names would let a workload pass for another host; with a missing name, its clients refuse it. */
 function checkNames({ dnsNames, otherNames }: ChainFacts, wanted: readonly string[]): void {
   // DNS folds ASCII alone: toLowerCase makes a k of the Kelvin sign.
   const found = new Set(dnsNames.map(name => name.replace(/[A-Z]+/g, capitals => capitals.toLowerCase())))

@@ -1,5 +1,5 @@
 /**
- * From a leaf to a root by node:crypto, where there is no addon: names, key identifiers, key usages, dates, keys and signatures.
+ * Builds the path from a leaf to a root on node:crypto, without the addon: names, key identifiers, key usages, dates, keys and signatures.
  * Path lengths, name constraints and critical extensions are not looked at: the addon, which has Envoy's own library, does so.
  */
 import type { KeyObject } from 'node:crypto'

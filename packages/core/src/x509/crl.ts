@@ -10,22 +10,22 @@ export interface Crl {
   readonly pem: string
   /** Name, DER. */
   readonly issuer: Buffer
-  /** From when it counts, milliseconds since the epoch; a verifier refuses everybody before it. */
+  /** The start of its validity, milliseconds since the epoch; a verifier refuses everybody before it. */
   readonly thisUpdate: number
-  /** When its issuer has the next one at the latest, milliseconds since the epoch; a verifier refuses everybody after it. */
+  /** The latest time of the next list, milliseconds since the epoch; a verifier refuses everybody after it. */
   readonly nextUpdate: number | undefined
   /** The answer for each key is kept: a list can have a megabyte. */
   readonly isSignedBy: (issuer: Pick<Certificate, 'publicKey' | 'x509'>) => boolean
-  /** By the serial number in hexadecimal, without leading zeros, lower case. */
+  /** Takes the serial number in lower-case hexadecimal, without leading zeros. */
   readonly names: (serialNumber: string) => boolean
 }
 
 const BLOCK = /-----BEGIN X509 CRL-----[^-]*-----END X509 CRL-----/g
-/** Each is compared with each root of its issuer's name, and a CA can list a hundred of them. */
+/** Bounds the work: each list is compared with each root of its issuer's name, and a CA can list a hundred roots. */
 const MAX_LISTS = 100
 const BEGIN = '-----BEGIN X509 CRL-----'
 
-/** All lists of a PEM text, at least one. Throws a `TypeError` if there is none, or one cannot be read: a list left out would let somebody in. */
+/** All lists of a PEM text, at least one. Throws a `TypeError` if there is none, or one cannot be read: leaving it out would admit revoked certificates. */
 export function readCrls(text: string): readonly Crl[] {
   const blocks = text.match(BLOCK) ?? []
   if (blocks.length === 0) throw new TypeError('it has no PEM block "X509 CRL"')
@@ -92,13 +92,13 @@ function isSigned(
 
 interface EntriesForm {
   readonly isVersion2: boolean
-  /** Changes since another list: entries of it can take a revocation back. */
+  /** The list holds changes since another list: its entries can take a revocation back. */
   readonly isDelta: boolean
 }
 
 /**
- * The serial numbers, hexadecimal. BoringSSL refuses a list as a whole for one entry that it cannot read, and with it the
- * roots beside it.
+ * The serial numbers, hexadecimal. BoringSSL refuses a whole list, and the roots beside it, for one entry that it cannot
+ * read.
  */
 function readEntries(entries: Buffer, { isVersion2, isDelta }: EntriesForm): ReadonlySet<string> {
   const serialNumbers = new Set<string>()
@@ -117,7 +117,7 @@ function readEntries(entries: Buffer, { isVersion2, isDelta }: EntriesForm): Rea
   return serialNumbers
 }
 
-/** A serial number as it stands in the INTEGER, or as a library writes it, as `names` of a {@link Crl} takes it. */
+/** Turns a serial number from an INTEGER or a library into the form that `names` of a {@link Crl} takes. */
 export function withoutZeros(hex: string): string {
   return hex.startsWith('0') ? hex.replace(/^0+/, '') : hex
 }
@@ -159,7 +159,7 @@ interface Scheme {
   readonly options: { readonly dsaEncoding?: 'der'; readonly padding?: number }
 }
 
-/** By the AlgorithmIdentifier; `undefined` for one that is weak or unknown. */
+/** The scheme of an AlgorithmIdentifier; `undefined` if it is weak or unknown. */
 function schemeOf(algorithm: Buffer): Scheme | undefined {
   const hex = algorithm.toString('hex')
   const ecdsa = /^300a06082a8648ce3d0403(..)$/.exec(hex)?.[1]

@@ -3,7 +3,7 @@
 export interface Element {
   readonly tag: number
   readonly contents: Buffer
-  /** With tag and length. */
+  /** The whole element, with tag and length. */
   readonly der: Buffer
 }
 
@@ -52,7 +52,7 @@ export function readUnsigned({ contents }: Element): number {
   return contents.readUIntBE(0, contents.length)
 }
 
-/** The bytes of a BIT STRING; those of its last byte that do not count are 0. */
+/** The bytes of a BIT STRING; unused bits of the last byte are 0. */
 export function readBits({ contents }: Element): Buffer {
   const unused = contents.readUInt8()
   const last = contents.length > 1 ? contents.readUInt8(contents.length - 1) : 0
@@ -73,7 +73,7 @@ export interface Extent {
   readonly end: number
 }
 
-/** The element at `offset`, without a buffer of its own: for lists of many thousands. */
+/** The element at `offset`, without allocating a buffer: for lists of many thousands. */
 export function readExtent(der: Buffer, offset: number): Extent {
   const tag = der.readUInt8(offset)
   const first = der.readUInt8(offset + 1)

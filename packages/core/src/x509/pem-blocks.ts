@@ -2,7 +2,7 @@
 
 export interface PemBlock {
   readonly label: string
-  /** From its first dash to its last, in the memory of the file; absent if the file ends before the block does. */
+  /** The block from its first dash to its last, in the memory of the file; absent if the file ends within the block. */
   readonly bytes: Buffer | undefined
 }
 

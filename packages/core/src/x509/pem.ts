@@ -6,7 +6,7 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g
 /** The certificates of a PEM text, each with a newline at the end, in their order. Text between them is dropped. */
 export function splitCertificates(pem: string): string[] {
   const blocks = pem.match(CERTIFICATE) ?? []
-  // As most answers have it: one block and nothing else.
+  // Most answers hold one block and nothing else.
   if (blocks[0]?.length === pem.length - 1 && pem.endsWith('\n') && !pem.includes('\r')) return [pem]
   return blocks.map(block => `${block.replaceAll('\r\n', '\n')}\n`)
 }

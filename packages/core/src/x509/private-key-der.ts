@@ -3,7 +3,7 @@ import { X509Certificate } from 'node:crypto'
 import { OCTET_STRING, readInside, SEQUENCE } from './der.ts'
 import { pemBlocks } from './pem-blocks.ts'
 
-/** The older forms, which stand in PKCS#8 as they are: RFC 8017 (A.1.2) and RFC 5915. */
+/** The older forms, which PKCS#8 wraps unchanged: RFC 8017 (A.1.2) and RFC 5915. */
 const TRADITIONAL: readonly string[] = ['RSA PRIVATE KEY', 'EC PRIVATE KEY']
 const NEWLINE = 0x0a
 const DASH = 0x2d
@@ -16,8 +16,8 @@ Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/').
 })
 
 /**
- * In separate memory, which the caller wipes. `certificate` (PEM or DER) is one for this key: the algorithm of an older form
- * is read there. Throws a `TypeError` for anything else than a whole, unencrypted private key.
+ * The result is separate memory, which the caller wipes. `certificate` (PEM or DER) belongs to this key: it supplies the
+ * algorithm of an older form. Throws a `TypeError` unless `pem` is a whole, unencrypted private key.
  */
 export function privateKeyToPkcs8(pem: Uint8Array, certificate: Uint8Array): Buffer {
   const block = pemBlocks(Buffer.from(pem.buffer, pem.byteOffset, pem.byteLength)).find(({ label }) =>
@@ -69,7 +69,7 @@ function wrap(key: Buffer, certificate: Uint8Array): Buffer {
   return wrapped
 }
 
-/** Tag and length; no key is of 64 KiB. */
+/** Tag and length; every key is shorter than 64 KiB. */
 function head(tag: number, length: number): Buffer {
   if (length < 0x80) return Buffer.from([tag, length])
   if (length < 0x100) return Buffer.from([tag, 0x81, length])

@@ -5,7 +5,7 @@ const PADDING = '='.charCodeAt(0)
 const NEWLINE = '\n'.charCodeAt(0)
 const LINE_LENGTH = 64
 
-/** In lines of 64 characters, with a newline at the end, and in separate memory: the caller wipes it. */
+/** PEM in lines of 64 characters with a newline at the end, in separate memory: the caller wipes it. */
 export function privateKeyToPem(der: Uint8Array, label: string): Buffer {
   const begin = Buffer.from(`-----BEGIN ${label}-----\n`)
   const end = Buffer.from(`-----END ${label}-----\n`)

@@ -1,4 +1,4 @@
-/** What outlives a process: certificates and roots, and the dates of what is read. */
+/** Data that outlives a process: certificates and roots, and the dates of reads. */
 
 import type { StoredRoot } from '../../src/contract/trust-anchor.ts'
 import type { Found } from '../../src/decide/event.ts'

@@ -1,4 +1,4 @@
-/** What real keys have to make: roots and revocation lists, once for all runs. */
+/** Fixtures that need real keys: roots and revocation lists, once for all runs. */
 
 import type { Root } from '../../src/contract/trust-anchor.ts'
 import { makeCrl, makeIssuer } from '../../src/testing/test-ca.ts'
@@ -15,7 +15,7 @@ export interface Authority {
 
 export interface Fixtures {
   readonly read: RootReader['readOne']
-  /** The last one is that of a CA without faults. */
+  /** The last one belongs to a CA without faults. */
   readonly authorities: readonly Authority[]
 }
 

@@ -1,4 +1,4 @@
-/** What is under way outside of `decide`: calls to the CA, and reads from the disk. */
+/** Work under way outside of `decide`: calls to the CA, and reads from the disk. */
 
 import type { RestoreSource } from '../../src/decide/event.ts'
 import type { Identity } from '../../src/state/identity.ts'

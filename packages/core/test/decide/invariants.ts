@@ -1,4 +1,4 @@
-/** What holds after every step. */
+/** Invariants that hold after every step. */
 
 import { wishText } from '../../src/contract/certificate-wish.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
@@ -10,7 +10,7 @@ import type { World } from './world.ts'
 
 /** A clock that is set back by less is not seen to jump. */
 const UNSEEN_JUMP_MS = 5_000
-/** Those that waited for a CA that is back are spread over so long. */
+/** The time over which identities that waited for a CA are spread once it is back. */
 const WOKEN_WITHIN_MS = 10_000
 /** A renewal is at least 150 s away: with the shortest lifetime and none of these. */
 const MANY_UNSEEN_JUMPS_MS = 60_000
@@ -54,7 +54,7 @@ function checkPlan(world: World, identity: Identity, current: ReadonlyMap<Identi
   switch (work.kind) {
     case 'waiting':
       claim(Number.isFinite(work.due), () => `${id} waits until ${work.due}`)
-      // After a jump of the clock, those that fail are planned again once the CA was asked for its roots.
+      // Failing identities are planned again after a jump of the clock, once the CA was asked for its roots.
       claim(
         isAlone(identity) ||
           state.ca.awaitsRoots !== undefined ||
@@ -93,7 +93,7 @@ function checkCertificates({ id, current, upcoming, spare }: Identity): void {
   if (upcoming) claim(Number.isFinite(upcoming.from), () => `${id} waits until ${upcoming.from}`)
 }
 
-/** A certificate for another wish than that of now is replaced soon, by a CA that answers, and whose clock is not ahead. */
+/** A certificate for an outdated wish is replaced soon, by a CA that answers, and whose clock is not ahead. */
 function checkCarried({ now, state }: World, identity: Identity): void {
   const { id, work, health, wish, upcoming } = identity
   const served = usable(identity, now)
@@ -173,7 +173,7 @@ function checkWishes({ state, wishes, watched, policy }: World): void {
   claim(evictable === undefined, () => `${waiting[0]} is not held, and ${evictable?.id} could go`)
 }
 
-/** What holds once everything that is due has happened. */
+/** Invariants that hold once all due work is done. */
 export function checkAtRest(world: World): void {
   const { state, watched, now } = world
   for (const identity of state.identities.values()) checkIdle(world, identity)
@@ -184,7 +184,7 @@ export function checkAtRest(world: World): void {
   }
 }
 
-/** What nobody uses is let go. */
+/** Unused entries are released. */
 function checkIdle({ state, now, usedAt, settings: { idle } }: World, identity: Identity): void {
   const { id, keep, work, addedAt } = identity
   const isKept = keep.kind === 'pinned' && idle.action === 'renew'

@@ -1,4 +1,4 @@
-/** What a minute may cost: more is a hot loop. */
+/** The allowed cost of a minute: more is a hot loop. */
 
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 
@@ -10,7 +10,7 @@ const FETCHES_PER_EVENT = 4
 const WAKES = 120
 const WAKES_PER_FETCH = 4
 const WAKES_PER_EVENT = 20
-/** In one moment of the clock. */
+/** The most steps in one moment of the clock. */
 const STEPS = 2_000
 
 export class Limits {

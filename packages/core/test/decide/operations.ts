@@ -1,4 +1,4 @@
-/** What can happen from outside, drawn at random: data, so that a run that fails can be made shorter. */
+/** External events, drawn at random: data, so that a failing run can be made shorter. */
 
 import type { Random } from './random.ts'
 import { MODES } from './random-ca.ts'
@@ -11,13 +11,13 @@ export interface Operation {
   readonly kind: Kind
   /** The number of an identity, a root, or a mode. */
   readonly who: number
-  /** In [0, 1). */
+  /** Returns a number in [0, 1). */
   readonly amount: number
 }
 
 type Act = (world: World, operation: Operation) => void
 
-/** With their weights. */
+/** The operations with their weights. */
 const ACTS = {
   add: [10, (world, { who, amount }) => add(world, who, amount)],
   remove: [5, (world, { who }) => world.dispatch({ kind: 'removed', id: world.id(who) })],

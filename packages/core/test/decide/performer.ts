@@ -31,7 +31,7 @@ export abstract class Performer {
   readonly ca: RandomCA
   readonly limits = new Limits()
   readonly ids: readonly SpiffeId[]
-  /** What each watcher was notified of last. */
+  /** The last notification of each watcher. */
   readonly watched = new Map<SpiffeId, Issued | undefined>()
   readonly flights = new Map<Request, Flight>()
   /** When those that were put off are to be asked for at the latest. */
@@ -52,7 +52,7 @@ export abstract class Performer {
   /** When the CA's list of roots comes; infinite if nobody has asked for it. */
   listAt = Number.POSITIVE_INFINITY
   readonly server: Server
-  /** By the names of the bundles: what all who watch them were sent last. */
+  /** The last secret that watchers were sent, by the name of its bundle. */
   readonly published = new Map<string, TrustBundleSecret | undefined>()
   readonly #served = new WeakSet<Issued>()
 

@@ -57,14 +57,14 @@ export class RandomCA {
   mode: Mode = 'good'
   /** The identities that it concerns, a bit each; all others get a certificate. */
   mask = -1
-  /** Of a wait that it asks for, or of how far its clock is ahead, milliseconds. */
+  /** The wait that it asks for, or the lead of its clock, milliseconds. */
   amount = 0
   latencyMs = 20
   longestMs = 3_600_000
   /** Indices of the authorities that it lists, and the one that it signs with. */
   listed: readonly number[] = [0]
   signer = 0
-  /** Identities that have roots of their own. */
+  /** Identities with own roots. */
   readonly own = new Set<SpiffeId>()
   readonly #random: Random
   readonly #authorities: readonly Authority[]

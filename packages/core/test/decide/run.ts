@@ -15,9 +15,9 @@ export interface Run {
 }
 
 export interface Outcome {
-  /** Of decisions. */
+  /** The number of decisions. */
   readonly steps: number
-  /** At most, as shares of what is allowed. */
+  /** The maxima, as shares of the limits. */
   readonly fetches: number
   readonly wakes: number
   /** Absent if all went well. */
@@ -88,7 +88,7 @@ function endFaults(world: World, keepsRoots: boolean): void {
 }
 
 /**
- * After the last fault: a request that hangs ends at its deadline, its backoff is at most 1.2 times the longest, a pause
+ * The time after the last fault: a request that hangs ends at its deadline, its backoff is at most 1.2 times the longest, a pause
  * that the CA asked for twice the longest; then a few seconds for all to have their turn.
  */
 function promisedMs({ timeoutMs, retry: { maxMs } }: Settings): number {
@@ -111,7 +111,7 @@ function rolloutMs({ rotation: { settleMs, ackWaitMs } }: Settings): number {
   return settleMs + Math.max(settleMs, ackWaitMs) + 600_000 + 60_000
 }
 
-/** Roots of one identity are those of its last answer; what was planned before the clock was set back comes later. */
+/** Roots of one identity come from its last answer; what was planned before the clock was set back comes later. */
 function checkRoots({ state, settings, wasSetBack }: World): void {
   if (!settings.listsRoots || wasSetBack) return
   for (const { id, current } of state.identities.values())
@@ -134,7 +134,7 @@ export function shorten(run: Run, fixtures: Fixtures, message: string): Run {
   return shortest
 }
 
-/** Without numbers, which differ from run to run. */
+/** The text without numbers, which differ from run to run. */
 export function messageOf(error: unknown): string {
   return String(error instanceof Error ? error.message : error).replaceAll(/\d+/g, '#')
 }

@@ -1,4 +1,4 @@
-/** What stays the same in one run. */
+/** The settings of one run. */
 
 import type { Policy } from '../../src/decide/step.ts'
 import type { StateParts } from '../../src/state/state.ts'

@@ -17,7 +17,7 @@ import type { Mood } from './server.ts'
 import type { Settings } from './settings.ts'
 
 const JUMP_MS = 5_000
-/** In one moment: a root leaves after the last leaf under it. */
+/** The most wakes in one moment: a root leaves after the last leaf under it. */
 const MAX_WAKES = 3
 
 export class World extends Performer {
@@ -29,7 +29,7 @@ export class World extends Performer {
   state: State
   readonly policy: Policy
   readonly #actions: Action[] = []
-  /** Of the timer, as of the last decision: what it leaves undone is due then, whatever the time is by now. */
+  /** The time of the timer by the last decision: undone work is due then, whatever the time is by now. */
   wakeAt = Number.POSITIVE_INFINITY
   #wakesInVain = 0
   #isPerforming = false

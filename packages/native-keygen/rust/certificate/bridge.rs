@@ -35,14 +35,14 @@ impl TrustAnchor {
     }
 }
 
-/// A chain, and what it is to fit. An array, as `ChainFacts` is.
+/// A chain, and the expectations on it. An array, as `ChainFacts` is.
 #[napi(array, object_to_js = false)]
 pub struct ChainQuestion<'env>(
     /// DER, leaf first.
     pub Vec<Uint8ArraySlice<'env>>,
     /// The anchors.
     pub Vec<ClassInstance<'env, TrustAnchor>>,
-    /// The key that the leaf's is to be: SubjectPublicKeyInfo, or a private key in PEM, which is read at once and never queued.
+    /// The expected key of the leaf: SubjectPublicKeyInfo, or a private key in PEM, which is read at once and never queued.
     pub Uint8ArraySlice<'env>,
     /// Whether it is a private key.
     pub bool,
@@ -52,7 +52,7 @@ pub struct ChainQuestion<'env>(
     pub f64,
 );
 
-/// So much has a chain of 64 KiB of PEM.
+/// The DER length of 64 KiB of PEM.
 const MAX_CHAIN_BYTES: usize = 49_152;
 
 impl ChainQuestion<'_> {
@@ -81,11 +81,11 @@ impl ChainQuestion<'_> {
     }
 }
 
-/// What the certificates of a chain say. The judgement on it is core's. An array, as the question is: V8 makes and looks up the name
-/// of each property of a napi object anew, 8 µs a chain.
+/// The facts about a chain, which core judges. An array, like the question: V8 would create and look up the name of each
+/// property of a napi object again, 8 µs a chain.
 #[napi(array, object_from_js = false)]
 pub struct ChainFacts(
-    /// Of the leaf: notBefore and notAfter, milliseconds since the epoch.
+    /// The leaf's notBefore and notAfter, milliseconds since the epoch.
     pub f64,
     pub f64,
     /// Whether it is a CA's, serves TLS, signs handshakes, claims to certify, and has a key for TLS.
@@ -114,9 +114,9 @@ pub struct ChainPath(
     pub String,
     /// SHA-256 (hex) of its DER.
     pub String,
-    /// The same of the root.
+    /// The same for the root.
     pub String,
-    /// From when until when all certificates of the path are valid, the root too. Milliseconds since the epoch.
+    /// The start and end of the time in which all certificates of the path, the root too, are valid. Milliseconds since the epoch.
     pub f64,
     pub f64,
     /// Why clients that have these anchors would refuse the path.
@@ -141,7 +141,7 @@ pub struct Question {
     /// DER, leaf first, never empty.
     chain: Vec<Vec<u8>>,
     anchors: Vec<Arc<Anchor>>,
-    /// The one that the leaf is to have; absent if it is unknown.
+    /// The expected public key of the leaf; absent if it is unknown.
     public_key_der: Option<Vec<u8>>,
     now: Now,
 }

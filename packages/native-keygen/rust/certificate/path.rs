@@ -1,5 +1,5 @@
-//! From a leaf to a root. aws-lc judges each path, as Envoy's library does; what is searched here is which of the certificates
-//! that a CA has sent make one, since the library takes the first that may be an issuer and never goes back.
+//! Finds the path from a leaf to a root. aws-lc judges each path, as Envoy's library does; this module searches the certificates
+//! that a CA has sent for one, since the library takes the first possible issuer and never backtracks.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::Certificate;
 use super::trusted::{Issuers, Trusted};
 use super::verification::{Chain, Refusal, Store, element, verify};
 
-/// Paths that are verified for one leaf: the event loop waits.
+/// The most paths verified for one leaf: the event loop waits.
 const MAX_PATHS: usize = 8;
 /// Partial paths that are followed: certificates that all certify each other make hundreds of thousands.
 const MAX_PARTIAL_PATHS: usize = 100;
@@ -86,7 +86,7 @@ pub fn find_path(
     Ok(path)
 }
 
-/// By the issuer of the leaf alone, where its own path is known to be good.
+/// Verifies the leaf only against its issuer, if the issuer's path is known to be good.
 fn known_path(leaf: &Certificate, sent: &[Vec<u8>], trusted: &Trusted, now: Now) -> Option<Path> {
     let known = trusted.known(sent)?;
     let path = path_of(leaf, &known.issuers, None);
@@ -112,7 +112,7 @@ fn is_valid(path: &Path, now: Now) -> bool {
         && path.not_after > now.now
 }
 
-/// When all of them have started, or would have to, in seconds since the epoch.
+/// When all of them have started, at most `latest_not_before`, in seconds since the epoch.
 fn moment(starts: impl IntoIterator<Item = f64>, now: Now) -> i64 {
     let start = starts.into_iter().fold(now.now, f64::max);
     (start.min(now.latest_not_before) / 1_000.0) as i64
@@ -124,7 +124,7 @@ struct Search<'a> {
     trusted: &'a Trusted,
     now: Now,
     verified: usize,
-    /// With the index of the issuer of the leaf, where every leaf below it has this path.
+    /// The best path, with the index of the leaf's issuer if every leaf below it has this path.
     best: Option<(Path, Option<usize>)>,
     refusal: Option<Refusal>,
 }
@@ -244,7 +244,7 @@ impl Search<'_> {
             .ok_or_else(|| "two of the roots are the same".into())
     }
 
-    /// Of roots with one name and key the one that is valid longest, where the leaf outlives the one that was found.
+    /// The longest valid among roots with one name and key, if the leaf outlives the root that was found.
     fn longest(&self, above: &[&Certificate], found: usize, moment: i64) -> usize {
         let roots = &self.trusted.anchors;
         let root = &roots[found].certificate;
@@ -266,9 +266,9 @@ impl Search<'_> {
         best
     }
 
-    /// A root that a client may take for the issuer of a certificate of the path and that did not sign it. Which of several
-    /// candidates is taken depends on their order and on the version of the library, so one is a fault even where it was not
-    /// taken here.
+    /// A root that a client may mistake for the issuer of a certificate of the path. The choice among several candidates
+    /// depends on their order and on the version of the library, so such a root is a fault even if it was not chosen
+    /// here.
     fn namesake(&self, above: &[&Certificate], anchor: usize) -> Option<String> {
         let roots = &self.trusted.anchors;
         let issuers = above.iter().copied().chain([&roots[anchor].certificate]);
@@ -285,7 +285,7 @@ impl Search<'_> {
         ))
     }
 
-    /// The roots but those that have the name of an issuer on the path, and another key. `None` if there is none of these.
+    /// The roots except those with the name of an issuer on the path and another key. `None` if there are no such roots.
     fn without_namesakes(&self, issuers: &[&Certificate]) -> Option<Store> {
         let mut signatures = MAX_SIGNATURES;
         let mut is_namesake = |root: &Certificate| {
@@ -337,7 +337,7 @@ impl Search<'_> {
         is_best
     }
 
-    /// Keeps the first fault that says something of an issuer, or else the first.
+    /// Keeps the first fault about an issuer, or else the first.
     fn note(&mut self, refusal: Refusal) {
         let says_more = self
             .refusal
@@ -376,7 +376,7 @@ fn check_strength(
     Ok(())
 }
 
-/// For fuzzing: the same for certificates that are signed again.
+/// The verdict as text, for fuzzing: equal for certificates that are signed again.
 #[cfg(any(test, fuzzing))]
 pub fn verdict_on(chain: &[&[u8]], roots: &[&[u8]], now: Now) -> String {
     use super::trusted::Anchor;

@@ -1,4 +1,4 @@
-//! What is read and verified once for thousands of leaves: the roots of a bundle, and the intermediates that come with each leaf.
+//! Certificates that are read and verified once for thousands of leaves: the roots of a bundle, and the intermediates of each leaf.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,7 +19,7 @@ pub struct Trusted {
     known: Recent<Known>,
 }
 
-/// The certificates between a leaf and its root, by which paths were found.
+/// The certificates between a leaf and its root on a path that was found.
 pub struct Issuers {
     /// DER, the issuer of the leaf first.
     pub ders: Vec<Box<[u8]>>,
@@ -40,9 +40,9 @@ pub struct Known {
     pub store: Store,
 }
 
-/// Bundles in use: of the trust domain, of identities with roots of their own.
+/// The most bundles in use: the trust domain's, and bundles of identities with own roots.
 const MAX_BUNDLES: usize = 4;
-/// A CA may send another intermediate with each leaf, and then they are dropped as fast as they come.
+/// The most known issuers: if a CA sends another intermediate with each leaf, they are dropped as fast as they come.
 const MAX_KNOWN: usize = 4;
 const MAX_KNOWN_BYTES: usize = 16 * 1_024;
 
@@ -97,7 +97,7 @@ impl<T> Recent<T> {
     }
 
     fn find(&self, is_meant: impl Fn(&T) -> bool) -> Option<Arc<T>> {
-        // The list is whole at any time, so one that a panic left locked is as good.
+        // The list is whole at any time, even after a panic while it was locked.
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.iter().find(|it| is_meant(it)).cloned()
     }

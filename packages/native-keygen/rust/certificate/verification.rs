@@ -21,7 +21,7 @@ pub struct Store(NonNull<X509_STORE>);
 struct Context(NonNull<X509_STORE_CTX>);
 struct Stack(NonNull<OPENSSL_STACK>);
 
-// SAFETY: the library guards a store by a lock of its own, as the threads of a TLS server need it.
+// SAFETY: the library guards a store by an internal lock, as the threads of a TLS server need it.
 unsafe impl Send for Store {}
 // SAFETY: as above.
 unsafe impl Sync for Store {}
@@ -87,7 +87,7 @@ impl Context {
             {
                 return Err(NO_MEMORY.into());
             }
-            // Partial chains as Envoy has them: a root need not be self-signed.
+            // Envoy accepts partial chains: a root need not be self-signed.
             let flags = X509_V_FLAG_PARTIAL_CHAIN | X509_V_FLAG_TRUSTED_FIRST;
             X509_STORE_CTX_set_flags(context, flags as c_ulong);
             X509_STORE_CTX_set_time_posix(context, 0, now);
@@ -137,7 +137,7 @@ impl Store {
         // SAFETY: takes nothing; null is an error.
         let store = Self(NonNull::new(unsafe { X509_STORE_new() })?);
         for certificate in certificates {
-            // SAFETY: both are valid; the store takes a reference of its own.
+            // SAFETY: both are valid; the store takes a reference.
             if unsafe { X509_STORE_add_cert(store.0.as_ptr(), certificate.as_ptr()) } != 1 {
                 return None;
             }
@@ -169,7 +169,7 @@ impl Drop for Store {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // SAFETY: owned, and dropped once; the certificates are not its own.
+        // SAFETY: owned, and dropped once; it does not own the certificates.
         unsafe { OPENSSL_sk_free(self.0.as_ptr()) }
     }
 }

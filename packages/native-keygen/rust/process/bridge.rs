@@ -35,8 +35,8 @@ pub struct AcceptedConnections {
     pub error: Option<&'static str>,
 }
 
-/// Connections that wait on a listening socket, at most `most`. None where there are none, where `listener` does not
-/// listen, and outside Linux. `listener` must not block, as none of Node's does; one that blocks is waited for.
+/// Connections that wait on a listening socket, at most `most`. Empty if none waits, if `listener` does not listen, and
+/// outside Linux. `listener` must be non-blocking, as Node's are: the call would wait for a blocking one.
 #[napi(catch_unwind)]
 pub fn accept_waiting(listener: i32, most: u32) -> AcceptedConnections {
     let accepted = super::accept_waiting(listener, most as usize);
@@ -53,7 +53,7 @@ pub fn disable_core_dumps() -> Result<(), String> {
 }
 
 /// The text of `/proc/PID/cgroup` for the process that connected to a UNIX socket. Throws with the code `GONE`,
-/// `OTHER_PID_NAMESPACE`, `TOO_LONG`, or that of the system, if that process has ended or its groups cannot be read.
+/// `OTHER_PID_NAMESPACE`, `TOO_LONG`, or the system's code, if that process has ended or its groups cannot be read.
 #[napi(catch_unwind)]
 pub fn peer_cgroups(fd: i32) -> Result<String, String> {
     super::peer_cgroups::peer_cgroups(fd).map_err(|unknown| {

@@ -6,7 +6,7 @@ use std::io;
 /// Why the groups of a peer cannot be known.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Unknown {
-    /// The process has ended: its pid can be that of another by now.
+    /// The process has ended: another may have its pid by now.
     Gone,
     /// It is in a pid namespace that this process cannot see, so it has no pid here.
     OtherPidNamespace,
@@ -39,9 +39,9 @@ impl fmt::Display for Unknown {
 
 /// The text of `/proc/PID/cgroup` (cgroups(7)) for the process that called `connect`.
 ///
-/// A descriptor of the process (pidfd_open(2)) is taken first and asked last whether the process still lives: as long as it
-/// does, no other can have its pid, so what was read between is its own. SO_PEERPIDFD (Linux 6.5) has that descriptor from
-/// the time of the `connect`; before it, a process that ended in between can have been replaced by another of its pid.
+/// A descriptor of the process (pidfd_open(2)) is opened first, and checked last: while the process lives, no other can
+/// have its pid, so the text is its own. SO_PEERPIDFD (Linux 6.5) returns the descriptor from the time of the `connect`;
+/// without it, another process may have taken the pid in between.
 #[cfg(target_os = "linux")]
 pub fn peer_cgroups(fd: i32) -> Result<String, Unknown> {
     use linux::{has_ended, open_peer, read_cgroups};
@@ -108,7 +108,7 @@ mod linux {
         }
     }
 
-    /// For a kernel without SO_PEERPIDFD.
+    /// A descriptor of the process, for a kernel without SO_PEERPIDFD.
     pub fn open_process(pid: i32) -> Result<OwnedFd, Unknown> {
         // SAFETY: pidfd_open(2) takes two numbers.
         let process = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };

@@ -22,7 +22,7 @@ impl Avx2 {
     pub const LANES: usize = 4;
     /// Two factors of `halves` have as many bits.
     pub const LIMB_BITS: usize = 51;
-    /// `halves` adds these to what it returns.
+    /// The bias of the low halves that `halves` returns.
     pub const LOW_BIAS: i64 = LOW.to_bits() as i64;
     pub const HIGH_BIAS: i64 = HIGH.to_bits() as i64;
 

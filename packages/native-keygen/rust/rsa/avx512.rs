@@ -1,5 +1,5 @@
-//! The AVX-512 instructions that `lanes_ifma` is made of. With the feature `emulated-simd` ordinary code computes them, so
-//! that every CPU can test what stands on them, and valgrind, which has no AVX-512, can follow the secrets through it.
+//! The AVX-512 instructions that `lanes_ifma` uses. With the feature `emulated-simd` ordinary code computes them, so that
+//! every CPU can test the code above them, and valgrind, which has no AVX-512, can follow the secrets through it.
 
 #[cfg(not(feature = "emulated-simd"))]
 pub use core::arch::x86_64::{
@@ -28,7 +28,7 @@ pub fn is_available() -> bool {
     is_available
 }
 
-/// By Intel's Intrinsics Guide, without branches.
+/// The intrinsics by Intel's Intrinsics Guide, without branches.
 #[cfg(feature = "emulated-simd")]
 #[allow(non_camel_case_types)]
 mod emulated {

@@ -1,5 +1,5 @@
-//! aws-lc's big numbers: the few calls that prime search and private exponents make, each safe to call. All of them
-//! are constant time in aws-lc, but for the number of words.
+//! aws-lc's big numbers: the few calls that prime search and private exponents make, each safe to call. All are constant
+//! time in aws-lc, except for the number of words.
 
 use std::ptr::{NonNull, null_mut};
 
@@ -107,7 +107,7 @@ impl Modulus {
     pub fn new(odd: &[u64]) -> Result<Self, KeyError> {
         let modulus = Bignum::from_natural(odd)?;
         let scratch = Scratch::new()?;
-        // aws-lc shows the size of the modulus here, which is public, and memcheck would take every length for a secret after.
+        // aws-lc reveals the modulus's size here, which is public; memcheck would then treat every length as a secret.
         // SAFETY: the modulus is valid.
         #[cfg(feature = "memcheck")]
         unsafe {
@@ -164,7 +164,7 @@ impl Modulus {
         Ok(form)
     }
 
-    /// In Montgomery form, as both factors.
+    /// The product, in Montgomery form like both factors.
     pub fn product(&self, a: &Bignum, b: &Bignum) -> Result<Bignum, KeyError> {
         let product = Bignum::new()?;
         // SAFETY: the numbers, the context and the scratch memory are valid.

@@ -1,4 +1,4 @@
-//! The private key that two primes make, and what FIPS 186-5 asks of it.
+//! The private key that two primes make, and the conditions of FIPS 186-5 on it.
 
 use super::bignum::{Bignum, Modulus, greatest_common_divisor};
 use super::natural::{
@@ -22,7 +22,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// None where the primes do not fit together, which chance makes as good as impossible: others are to be found.
+    /// `None` if the primes do not fit together, which practically never happens: the caller must find others.
     pub fn of(primes: [Natural; 2]) -> Result<Option<Self>, KeyError> {
         let [a, b] = primes;
         let (p, q) = if public(less_than(&a, &b)) {

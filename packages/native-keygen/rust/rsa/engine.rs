@@ -1,11 +1,11 @@
-//! The interface of `ifma`, `fma` and `portable`, which test candidates for primes. All engines give the same answers, in time that
-//! does not depend on the candidates.
+//! The interface of `ifma`, `fma` and `portable`, which test candidates for primes. All engines give the same answers, in a time
+//! that does not depend on the candidates.
 
 use super::sieve::{Bitmap, Sieve};
 use crate::key_error::KeyError;
 
-/// The strong test takes this many low bits of its exponent w - 1 one by one, and so finds up to 31 factors 2 in it. Of a
-/// prime with more (one in 2^31) it says that it is composite.
+/// The strong test takes this many low bits of its exponent w - 1 one by one, and so finds up to 31 factors 2 in it. It
+/// calls a prime with more (one in 2^31) composite.
 pub const LOW_BITS: usize = 32;
 pub const MAX_WIDTH: usize = 8;
 

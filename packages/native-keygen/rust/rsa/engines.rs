@@ -1,4 +1,4 @@
-//! Which engines this CPU can run.
+//! The engines that this CPU can run.
 
 use super::engine::Engine;
 #[cfg(target_arch = "x86_64")]
@@ -11,7 +11,7 @@ pub fn portable() -> &'static dyn Engine {
     &Portable
 }
 
-/// The fastest that works on several candidates at once. Absent where the CPU has neither AVX-512 IFMA nor AVX2 with FMA.
+/// The fastest that works on several candidates at once. Absent if the CPU has neither AVX-512 IFMA nor AVX2 with FMA.
 pub fn simd() -> Option<&'static dyn Engine> {
     in_lanes().next()
 }

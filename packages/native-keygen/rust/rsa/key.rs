@@ -23,7 +23,7 @@ pub struct RsaKey {
     modulus_bytes: usize,
 }
 
-// SAFETY: nobody else has this RSA; aws-lc ties it to no thread, and locks what its parts share (RSA_BLINDING).
+// SAFETY: this is the only owner of the RSA; aws-lc ties it to no thread, and locks its shared part (RSA_BLINDING).
 unsafe impl Send for RsaKey {}
 
 impl RsaKey {
@@ -118,7 +118,7 @@ impl RsaKey {
         self.marshalled(RSA_marshal_private_key, "encode the private key")
     }
 
-    /// Written where it stays: nothing of it is in a buffer of the library.
+    /// Writes the key directly to its final place, without a buffer of the library.
     fn marshalled(
         &self,
         marshal: unsafe extern "C" fn(*mut CBB, *const RSA) -> i32,

@@ -23,7 +23,7 @@ use super::natural::{Natural, inverse_modulo_2_64, plus, times};
 /// Exponent bits that one product covers: sixteen powers in a table.
 const DIGIT_BITS: usize = 4;
 
-/// A modulus w with 2^(bits - 1) < w < 2^bits for each lane, odd, and what the products need of it.
+/// An odd modulus w with 2^(bits - 1) < w < 2^bits for each lane, and its numbers for the products.
 struct Moduli<'a, const L: usize> {
     v: Avx2,
     words: &'a [&'a [u64]],
@@ -35,7 +35,7 @@ struct Moduli<'a, const L: usize> {
     factor: Zeroizing<Limbs<L>>,
     /// R modulo n: 1 in Montgomery form.
     one: Zeroizing<Limbs<L>>,
-    /// What is added to each column of a product: minus the biases of the halves in it.
+    /// The number to add to each column of a product: minus the biases of its halves.
     offsets: [[i64; L]; 2],
 }
 
@@ -100,7 +100,7 @@ impl<'a, const L: usize> Moduli<'a, L> {
             one: Zeroizing::new([v.all(0); L]),
             offsets: offsets::<L>(),
         };
-        // From 2^(bits - 1), which is below n.
+        // The start is 2^(bits - 1), which is below n.
         moduli.one[(bits - 1) / Avx2::LIMB_BITS] = v.all(1 << ((bits - 1) % Avx2::LIMB_BITS));
         for _ in bits - 1..L * Avx2::LIMB_BITS {
             *moduli.one = moduli.canonical(&doubled(v, &moduli.one));
@@ -198,7 +198,7 @@ impl<'a, const L: usize> Moduli<'a, L> {
     #[inline(always)]
     fn reduce(&self, columns: &mut [Integers], doubling: Integers, result: &mut Limbs<L>) {
         let v = self.v;
-        // So that what is shifted is not negative, 2^62 is added to each column. This is what the one before carries of it.
+        // Each column gets 2^62, so that the shifted number is not negative. This is the part that the previous column carries.
         let carried_bias = v.all(1 << (62 - Avx2::LIMB_BITS));
         let bias = v.less(v.all(1 << 62), carried_bias);
         let mut carried = carried_bias;
@@ -273,7 +273,7 @@ fn add_row(v: Avx2, columns: &mut [Integers], factor: Floats, y: &[Floats]) {
     add(v, &mut columns[y.len()], high);
 }
 
-/// The same for two rows, the second of which is one limb higher, and a `high` half that the first has left.
+/// The same for two rows, the second one limb higher, and the `high` half that the first row left.
 #[inline(always)]
 fn add_two_rows(
     v: Avx2,
@@ -380,7 +380,7 @@ mod tests {
             assert!(reduced[lane] < *n && &reduced[lane] % w == x * &r % w);
             let wanted = x.modpow(&(w >> LOW_BITS), w) * &r % w;
             assert_eq!(&power[lane] % w, wanted, "lane {lane}");
-            // Of the residue class, not of the number.
+            // The result belongs to the residue class, not to the number.
             let residue_of = |x: &BigUint| x * (n / w) * r.modinv(n).expect("odd") % n;
             assert_eq!(residue[lane], residue_of(&wanted), "lane {lane}");
         }

@@ -20,7 +20,7 @@ use super::limbs_ifma::{
     looked_up, low, minus_inverse, packed, selected, split,
 };
 
-/// Eight odd moduli w with 2^(bits - 1) < w < 2^bits, and what the products need of them.
+/// Eight odd moduli w with 2^(bits - 1) < w < 2^bits, and their numbers for the products.
 struct Moduli<const L: usize> {
     bits: usize,
     w: Zeroizing<Limbs<L>>,
@@ -89,7 +89,7 @@ impl<const L: usize> Moduli<L> {
             w,
             one: Zeroizing::new([_mm512_setzero_si512(); L]),
         };
-        // From 2^(bits - 1), which is below w.
+        // The start is 2^(bits - 1), which is below w.
         moduli.one[(bits - 1) / LIMB_BITS] = _mm512_set1_epi64(1 << ((bits - 1) % LIMB_BITS));
         for _ in bits - 1..L * LIMB_BITS {
             *moduli.one = moduli.canonical(&doubled(&moduli.one));
@@ -224,7 +224,7 @@ impl<const L: usize> Moduli<L> {
     }
 }
 
-/// (first + second 2^52) y, added to the columns but the two lowest, which the caller has done.
+/// (first + second 2^52) y, added to all columns except the two lowest, which the caller has done.
 #[inline]
 #[cfg_attr(
     not(feature = "emulated-simd"),

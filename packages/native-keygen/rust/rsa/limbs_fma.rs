@@ -11,7 +11,7 @@ pub fn limb(v: Avx2, column: Integers) -> Integers {
     v.and(column, v.all((1 << Avx2::LIMB_BITS) - 1))
 }
 
-/// What is carried to the next limb: column / 2^`LIMB_BITS`, rounded down, for a column between -2^62 and 2^62.
+/// The carry to the next limb: column / 2^`LIMB_BITS`, rounded down, for a column between -2^62 and 2^62.
 #[inline(always)]
 fn carry(v: Avx2, column: Integers) -> Integers {
     let above = v.above_limb(v.sum(column, v.all(1 << 62)));
@@ -95,7 +95,7 @@ pub fn bit_mask(v: Avx2, numbers: &[&[u64]], bit: usize) -> Integers {
     v.less(v.all(0), digit(v, numbers, bit, 1))
 }
 
-/// From words of 64 bits to limbs, without the `skipped` lowest ones.
+/// Converts words of 64 bits to limbs, without the `skipped` lowest ones.
 #[inline(always)]
 pub fn packed<'a, const L: usize>(
     v: Avx2,

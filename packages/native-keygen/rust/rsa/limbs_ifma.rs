@@ -43,7 +43,7 @@ pub fn carry(column: Lanes) -> Lanes {
     _mm512_srli_epi64::<{ LIMB_BITS as u32 }>(column)
 }
 
-/// The limb and what is carried to the next.
+/// The limb, and the carry to the next.
 #[inline]
 #[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn split(column: Lanes) -> (Lanes, Lanes) {
@@ -142,7 +142,7 @@ pub fn minus_inverse(odd: Lanes) -> Lanes {
     _mm512_and_si512(negative, _mm512_set1_epi64(LIMB_MASK))
 }
 
-/// From words of 64 bits to limbs of 52.
+/// Converts words of 64 bits to limbs of 52.
 #[inline]
 #[cfg_attr(not(feature = "emulated-simd"), target_feature(enable = "avx512f"))]
 pub fn packed<const L: usize>(numbers: [&[u64]; LANES]) -> Limbs<L> {

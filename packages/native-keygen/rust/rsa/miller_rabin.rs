@@ -1,4 +1,4 @@
-//! How sure it is that a number is a prime.
+//! The certainty that a number is a prime.
 //!
 //! Candidates are random: the odd numbers of a window from a random start. So the error is far below the 4^-t of the worst
 //! case. For t bases and uniform candidates of k bits it is at most p(k,t) of I. Damgård, P. Landrock and C. Pomerance,

@@ -107,7 +107,7 @@ pub mod memcheck {
         random_parts(size, engine, &AtomicBool::new(false)).map(|_| ())
     }
 
-    /// Branches on a secret, so that a memcheck that reports nothing is found out.
+    /// Branches on a secret, to expose a memcheck that reports nothing.
     pub fn leak() -> Result<bool, KeyError> {
         Ok(random::Random::natural(&mut System, 1)?[0] > 1 << 63)
     }

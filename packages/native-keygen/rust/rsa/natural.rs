@@ -147,7 +147,7 @@ pub mod tests {
         BigUint::from_bytes_le(&to_bytes(natural))
     }
 
-    /// With exactly `words` words.
+    /// The number in exactly `words` words.
     pub fn natural(big: &BigUint, words: usize) -> Natural {
         let mut bytes = big.to_bytes_le();
         assert!(bytes.len() <= 8 * words);

@@ -37,7 +37,7 @@ fn bits_of<T>(tests: &[T], passes: impl Fn(&T) -> Result<bool, KeyError>) -> Res
     Ok(bits)
 }
 
-/// With the base w - 2, that is -2: the exponent is even, and for a base of one word aws-lc has no fast way.
+/// Uses the base w - 2, that is -2: the exponent is even, and aws-lc has no fast path for a base of one word.
 fn passes_fermat(w: &[u64]) -> Result<bool, KeyError> {
     let base = minus(w, &from_word(2, w.len())).0;
     let power = Modulus::new(w)?.power(
@@ -47,8 +47,8 @@ fn passes_fermat(w: &[u64]) -> Result<bool, KeyError> {
     Ok(public(power.ct_eq(&Bignum::from_natural(&[1])?).into()))
 }
 
-/// The high bits of the exponent at once, then the low ones one by one, whatever they are: how many factors 2 there are
-/// in w - 1 does not show.
+/// The high bits of the exponent at once, then the low ones one by one, whatever their values: the number of factors 2 in
+/// w - 1 stays hidden.
 fn passes_strong(w: &[u64], base: &[u64]) -> Result<bool, KeyError> {
     let modulus = Modulus::new(w)?;
     let number = Bignum::from_natural;

@@ -1,7 +1,7 @@
-//! Two primes for one key: FIPS 186-5, appendix A.1.3, but for how the next candidate is found. There each is drawn at random;
+//! Two primes for one key: FIPS 186-5, appendix A.1.3, except for the choice of candidates. There each is drawn at random;
 //! here they are the odd numbers that follow a random start, so that one pass of the sieve serves them all. That makes a
 //! prime likelier the longer the gap before it, which costs less than one bit of its entropy (Brandt and Damgård, see
-//! `miller_rabin`). The two primes have starts of their own, and nothing of a start is used again.
+//! `miller_rabin`). The two primes have separate starts, and no start is used again.
 //!
 //! Visible in time: how many candidates were tried until a prime came, and where the survivors of the sieve lie between.
 
@@ -116,8 +116,8 @@ impl Iterator for Window {
     }
 }
 
-/// Odd, uniform between the bound of step 4.4 and 2^bits: what is too low is thrown away. What is so high that its window
-/// would reach 2^bits is as well, one in 2^900.
+/// Odd, uniform between the bound of step 4.4 and 2^bits: numbers below it are thrown away, as is one in 2^900 whose window
+/// would reach 2^bits.
 fn random_start(words: usize, random: &mut dyn Random) -> Result<Natural, KeyError> {
     loop {
         let mut start = random.natural(words)?;

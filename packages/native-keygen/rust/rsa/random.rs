@@ -1,4 +1,4 @@
-//! Where random numbers come from: the operating system through aws-lc, or a test's own stream.
+//! The source of random numbers: the operating system through aws-lc, or a test's stream.
 
 use aws_lc_rs::rand;
 use zeroize::Zeroizing;

@@ -1,7 +1,7 @@
 //! Which values are secret, for valgrind's memcheck: with the feature `memcheck` it reports every branch and every address
 //! that depends on one (A. Langley, ctgrind, 2010). Without the feature nothing here does anything.
 
-/// From now on `bytes` are secret, and so is all that is computed from them.
+/// Marks `bytes` as secret, and with them everything computed from them.
 #[inline]
 pub fn hide(bytes: &mut [u8]) {
     #[cfg(feature = "memcheck")]
@@ -22,7 +22,7 @@ pub fn public<T: Copy>(mut value: T) -> T {
     value
 }
 
-/// From now on the words of `number` are secret, or public.
+/// Marks the words of `number` as secret, or public.
 ///
 /// # Safety
 ///
@@ -34,7 +34,7 @@ pub unsafe fn mark(number: *const aws_lc_sys::BIGNUM, is_secret: bool) {
     } else {
         MAKE_MEM_DEFINED
     };
-    // SAFETY: the caller's promise; nothing is read but where the words are.
+    // SAFETY: the caller's promise; only the place of the words is read.
     let (words, width) = unsafe { ((*number).d, (*number).width) };
     request(code, words.cast(), 8 * width as usize);
 }

@@ -3,8 +3,8 @@
 //! The start is secret, since one of the numbers will be a prime of the key. So the residues are computed without
 //! division instructions and every mark passes over the whole bitmap: time and addresses are the same for every start.
 //! The caller shows by its use of the answer (how many candidates it tries before a prime comes) how far the prime lies
-//! from its start and which of the numbers between have small factors. aws-lc and OpenSSL show as much: it says nothing
-//! of use about the prime, whose start stays unknown.
+//! from its start and which of the numbers between have small factors. aws-lc and OpenSSL reveal as much: it does not help
+//! to find the prime, whose start stays unknown.
 
 use std::sync::LazyLock;
 
@@ -21,8 +21,8 @@ const BOUND: usize = 1 << 17;
 /// Four vectors of AVX-512, so that one does not wait for another.
 const LANES: usize = 32;
 
-/// Primes side by side, so that the compiler makes vectors of them (products of 32 by 32 bits). What is left of the last
-/// lanes is filled with 1, which marks nothing.
+/// Primes side by side, so that the compiler makes vectors of them (products of 32 by 32 bits). The unused last lanes
+/// hold 1, which marks nothing.
 struct Primes {
     prime: [u32; LANES],
     /// -1 / prime modulo 2^32.
@@ -43,7 +43,7 @@ static SIEVES: [LazyLock<Sieve>; 3] = [
 ];
 
 impl Sieve {
-    /// For starts of `words` words: 16, 24 or 32.
+    /// The sieve for starts of `words` words: 16, 24 or 32.
     pub fn for_words(words: usize) -> &'static Self {
         &SIEVES[words / 8 - 2]
     }
@@ -103,7 +103,7 @@ impl Primes {
         }
     }
 
-    /// For each prime p the smallest k with start + 2k = 0 modulo p.
+    /// The smallest k with start + 2k = 0 modulo p, for each prime p.
     #[inline(always)]
     fn first_multiples(&self, start: &[u64]) -> [u64; LANES] {
         let mut residues = [0_u64; LANES];

@@ -1,5 +1,5 @@
-//! Nothing of a secret stays on the stack: what functions leave behind in registers that were spilled, in arrays, and in
-//! copies that only the compiler knows of.
+//! Wipes secrets from the stack: the remains of spilled registers, of arrays, and of copies that only the compiler knows
+//! of.
 
 use zeroize::Zeroize;
 
@@ -20,7 +20,7 @@ impl Drop for WipedOnDrop {
     }
 }
 
-/// A frame of its own, below that of the caller.
+/// A separate frame below the caller's.
 #[inline(never)]
 fn called<T>(work: impl FnOnce() -> T) -> T {
     work()
@@ -66,7 +66,7 @@ mod tests {
         words
     }
 
-    /// Those of a prime, and of what `lanes_fma` makes of it.
+    /// The traces of a prime, and of the numbers that `lanes_fma` derives from it.
     fn traces(prime: &Natural) -> HashSet<u64> {
         let above = [51, 52].map(|limb_bits| {
             let factor = inverse_modulo_2_64(prime[0]).wrapping_neg() & ((1 << limb_bits) - 1);

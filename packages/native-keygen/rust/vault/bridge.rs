@@ -12,7 +12,7 @@ use super::{OVERHEAD, Protection, Vault, VaultError};
 pub struct KeyVaultStatus {
     /// Bytes by which a sealed key is longer than the key.
     pub overhead: u32,
-    /// Of the key that seals the others: `secret` (memfd_secret), `locked` (mlock) or `unlocked`.
+    /// The protection of the key that seals the others: `secret` (memfd_secret), `locked` (mlock) or `unlocked`.
     pub protection: &'static str,
 }
 
@@ -55,8 +55,8 @@ pub fn open_key(
     vault()?.open(&sealed, place).map_err(problem)
 }
 
-/// SubjectPublicKeyInfo of the first private key in a PEM text. Nothing of the key is left in memory, as it would be with a
-/// key object until that is collected. Absent for a key that Envoy would not take, or that is encrypted.
+/// SubjectPublicKeyInfo of the first private key in a PEM text. No copy of the key stays in memory, unlike with a key
+/// object until that is collected. Absent for a key that Envoy would not take, or that is encrypted.
 #[napi(catch_unwind)]
 pub fn public_key_of(private_key_pem: Uint8ArraySlice<'_>) -> Option<Uint8Array> {
     private_key::public_key_of(&private_key_pem).map(Uint8Array::from)

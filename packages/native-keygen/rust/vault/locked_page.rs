@@ -22,7 +22,7 @@ pub struct LockedPage {
 }
 
 impl LockedPage {
-    /// At least `length` bytes, all zero, aligned to a page. `None` where there is no memory.
+    /// A page-aligned mapping of at least `length` zero bytes. `None` if there is no memory.
     pub fn new(length: usize) -> Option<Self> {
         // SAFETY: it takes a number and no pointer.
         let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;

@@ -47,7 +47,7 @@ fn next(pieces: &Receiver<Piece>) -> Piece {
     piece.expect("something happens")
 }
 
-/// A queue of its own, as long-lived as the one of the process.
+/// A separate queue, as long-lived as the process's.
 struct Bench {
     queue: &'static WorkQueue<TestJob>,
     started: (Sender<Piece>, Receiver<Piece>),

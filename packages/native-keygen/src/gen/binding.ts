@@ -15,8 +15,8 @@ export declare class JobQueue {
    */
   generateKeys(job: number, requests: Array<KeyRequest>, rsaKeys: string): Promise<Array<GeneratedKey>>
   /**
-   * Reads chains, as `readChain` does. `job` and problems are as in `generateKeys`. Nothing of `questions` is looked at
-   * after this returns.
+   * Reads chains, as `readChain` does. `job` and problems are as in `generateKeys`. `questions` is not read after
+   * this returns.
    */
   readChains(job: number, questions: Array<ChainQuestion>): Promise<Array<ChainFacts | UnreadableChain>>
   /**
@@ -43,17 +43,17 @@ export interface AcceptedConnections {
 }
 
 /**
- * Connections that wait on a listening socket, at most `most`. None where there are none, where `listener` does not
- * listen, and outside Linux. `listener` must not block, as none of Node's does; one that blocks is waited for.
+ * Connections that wait on a listening socket, at most `most`. Empty if none waits, if `listener` does not listen, and
+ * outside Linux. `listener` must be non-blocking, as Node's are: the call would wait for a blocking one.
  */
 export declare function acceptWaiting(listener: number, most: number): AcceptedConnections
 
 /**
- * What the certificates of a chain say. The judgement on it is core's. An array, as the question is: V8 makes and looks up the name
- * of each property of a napi object anew, 8 µs a chain.
+ * The facts about a chain, which core judges. An array, like the question: V8 would create and look up the name of each
+ * property of a napi object again, 8 µs a chain.
  */
 export type ChainFacts =
-  [/** Of the leaf: notBefore and notAfter, milliseconds since the epoch. */
+  [/** The leaf's notBefore and notAfter, milliseconds since the epoch. */
   field0: number, field1: number, /** Whether it is a CA's, serves TLS, signs handshakes, claims to certify, and has a key for TLS. */
   field2: boolean, field3: boolean, field4: boolean, field5: boolean, field6: boolean, /** Its serial number. */
   field7: string, /** Its DNS names, and how many names it has that are neither these nor URIs. */
@@ -65,16 +65,16 @@ export type ChainFacts =
 export type ChainPath =
   [/** PEM, leaf first, each issued by the next, without the root. */
   field0: string, /** SHA-256 (hex) of its DER. */
-  field1: string, /** The same of the root. */
-  field2: string, /** From when until when all certificates of the path are valid, the root too. Milliseconds since the epoch. */
+  field1: string, /** The same for the root. */
+  field2: string, /** The start and end of the time in which all certificates of the path, the root too, are valid. Milliseconds since the epoch. */
   field3: number, field4: number, /** Why clients that have these anchors would refuse the path. */
   field5?: string]
 
-/** A chain, and what it is to fit. An array, as `ChainFacts` is. */
+/** A chain, and the expectations on it. An array, as `ChainFacts` is. */
 export type ChainQuestion =
   [/** DER, leaf first. */
   field0: Array<Uint8Array>, /** The anchors. */
-  field1: Array<TrustAnchor>, /** The key that the leaf's is to be: SubjectPublicKeyInfo, or a private key in PEM, which is read at once and never queued. */
+  field1: Array<TrustAnchor>, /** The expected key of the leaf: SubjectPublicKeyInfo, or a private key in PEM, which is read at once and never queued. */
   field2: Uint8Array, /** Whether it is a private key. */
   field3: boolean, /** Now, milliseconds since the epoch. */
   field4: number, /** How far ahead of it an issuer's notBefore may be, milliseconds. */
@@ -84,7 +84,7 @@ export type ChainQuestion =
 export declare function disableCoreDumps(): void
 
 export interface GeneratedKey {
-  /** PEM, in memory of its own: the receiver wipes it. */
+  /** PEM, in separate memory: the receiver wipes it. */
   privateKeyPem: Uint8Array
   csrDer: Uint8Array
   publicKeyDer: Uint8Array
@@ -105,7 +105,7 @@ export declare function keyVaultStatus(): KeyVaultStatus
 export interface KeyVaultStatus {
   /** Bytes by which a sealed key is longer than the key. */
   overhead: number
-  /** Of the key that seals the others: `secret` (memfd_secret), `locked` (mlock) or `unlocked`. */
+  /** The protection of the key that seals the others: `secret` (memfd_secret), `locked` (mlock) or `unlocked`. */
   protection: string
 }
 
@@ -114,7 +114,7 @@ export declare function openKey(sealed: Uint8Array, target: Uint8Array, offset: 
 
 /**
  * The text of `/proc/PID/cgroup` for the process that connected to a UNIX socket. Throws with the code `GONE`,
- * `OTHER_PID_NAMESPACE`, `TOO_LONG`, or that of the system, if that process has ended or its groups cannot be read.
+ * `OTHER_PID_NAMESPACE`, `TOO_LONG`, or the system's code, if that process has ended or its groups cannot be read.
  */
 export declare function peerCgroups(fd: number): string
 
@@ -131,8 +131,8 @@ export interface PeerCredentials {
 }
 
 /**
- * SubjectPublicKeyInfo of the first private key in a PEM text. Nothing of the key is left in memory, as it would be with a
- * key object until that is collected. Absent for a key that Envoy would not take, or that is encrypted.
+ * SubjectPublicKeyInfo of the first private key in a PEM text. No copy of the key stays in memory, unlike with a key
+ * object until that is collected. Absent for a key that Envoy would not take, or that is encrypted.
  */
 export declare function publicKeyOf(privateKeyPem: Uint8Array): Uint8Array | null
 

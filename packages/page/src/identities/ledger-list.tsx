@@ -1,4 +1,4 @@
-/** What happened to a name, the newest first. */
+/** The events of a name, newest first. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
@@ -9,7 +9,7 @@ import { formatTime, visible } from '../parts/text.ts'
 
 interface LedgerProps {
   readonly name: string
-  /** The events are read again when this is another row. */
+  /** A new row makes the list read the events again. */
   readonly version: PageIdentity | undefined
 }
 

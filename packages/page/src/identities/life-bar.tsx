@@ -1,4 +1,4 @@
-/** A certificate's life as a line: what has passed, now, the planned renewal, the end. */
+/** A certificate's life as a line: the elapsed part, now, the planned renewal, the end. */
 import type { PageIdentity } from '../../../agent/src/page/state.ts'
 import { now } from '../live/agent-state.ts'
 import { formatDistance } from '../parts/text.ts'

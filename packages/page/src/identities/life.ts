@@ -1,10 +1,10 @@
-/** What is left of a certificate's life. */
+/** The remaining part of a certificate's life. */
 import { remainingLife } from '../../../agent/src/diagnosis/remaining-life.ts'
 import type { PageIdentity } from '../../../agent/src/page/state.ts'
 
 export interface Life {
   readonly notAfter: number
-  /** Of its life since it came, 1 to 0. */
+  /** The remaining part since it came, 1 to 0. */
   readonly left: number
   readonly leftMs: number
 }

@@ -16,10 +16,10 @@ export function sortBy(column: SortColumn): void {
   sorting.value = { column, isReversed: value.column === column && !value.isReversed }
 }
 
-/** Whether somebody is among the rows: they stay where they are meanwhile. */
+/** Whether the user points at the rows or is among them: they keep their order meanwhile. */
 export const isHeld = signal(false)
 
-/** All with which something is wrong, whatever state they are in. */
+/** Selects every identity in trouble, whatever its state. */
 export const TROUBLE = 'trouble'
 
 const names = computed(() => {
@@ -41,7 +41,7 @@ export function isInTrouble({ problem }: PageIdentity): boolean {
   return problem !== undefined
 }
 
-/** What was asked for when the rows were sorted last: another question sorts them again at once. */
+/** The query of the last sort: another query sorts the rows again at once. */
 let question = ''
 let order: ReadonlyMap<string, number> = new Map()
 
@@ -55,7 +55,7 @@ export const listed = computed((): readonly PageIdentity[] => {
   return sorted
 })
 
-/** Each where it was, new ones at the end. */
+/** Keeps known rows in their order, and appends new ones. */
 function sortHeld(found: readonly PageIdentity[]): readonly PageIdentity[] {
   const place = ({ name }: PageIdentity): number => order.get(name) ?? Number.MAX_SAFE_INTEGER
   return found.toSorted((a, b) => place(a) - place(b))
@@ -77,12 +77,12 @@ function byName(a: PageIdentity, b: PageIdentity): number {
   return a.name < b.name ? -1 : 1
 }
 
-/** Those without a certificate first. */
+/** Sorts rows without a certificate first. */
 function byEnd(a: PageIdentity, b: PageIdentity): number {
   return (a.notAfter ?? 0) - (b.notAfter ?? 0) || byName(a, b)
 }
 
-/** A renewal on its way is nothing urgent: the row stays where it is. */
+/** A renewal in progress is not urgent: its row keeps its place. */
 const URGENCY: Readonly<Record<PageIdentityState, number>> = {
   Expired: 0,
   Failing: 1,

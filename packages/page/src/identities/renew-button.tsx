@@ -1,4 +1,4 @@
-/** Renews one certificate now, where this browser is allowed to; otherwise the command that does, or what it takes to allow it. */
+/** Renews one certificate now, if this browser may; otherwise it shows the command, or how to allow it. */
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { type ActionResult, readPageToken, renew } from '../live/actions.ts'

@@ -1,15 +1,15 @@
-/** The requests of a person: the ledger of a name, a renewal, the log level. */
+/** Requests that a person makes: the ledger of a name, a renewal, the log level. */
 import type { PageToken } from '../../../agent/src/page/state.ts'
 
-/** As the agent answers: its own sentence. */
+/** The agent's answer, with its own sentence. */
 export interface ActionResult {
   readonly isDone: boolean
-  /** Only the operator is allowed. */
+  /** Set if only the operator may do it. */
   readonly isForbidden: boolean
   readonly text: string
 }
 
-/** The answer of `/explain`, as far as the page shows it. */
+/** The fields of `/explain` that the page shows. */
 interface Explanation {
   readonly entries: readonly LedgerLine[]
 }
@@ -19,11 +19,11 @@ export interface LedgerLine {
   readonly time: number
   readonly count?: number
   readonly text: string
-  /** As in the log. */
+  /** A level of the log. */
   readonly level: string
 }
 
-/** Of this page and process: it shows that a request comes from here. */
+/** The token of this page and process, which proves that a request comes from here. */
 let pageToken: Promise<PageToken> | undefined
 
 export function readPageToken(): Promise<PageToken> {
@@ -38,7 +38,7 @@ export function readPageToken(): Promise<PageToken> {
   })
 }
 
-/** The ledger of a name; without entries for a name to which nothing has happened. */
+/** The ledger of a name; without entries if nothing has happened to it. */
 export async function explain(name: string, signal: AbortSignal): Promise<Explanation> {
   const response = await fetch(`/explain?name=${encodeURIComponent(name)}`, { signal })
   if (response.status === 404) return { entries: [] }
@@ -47,7 +47,7 @@ export async function explain(name: string, signal: AbortSignal): Promise<Explan
   return explanation
 }
 
-/** `operatorToken`: what is in admin.tokenFile, where the caller is not the operator already. */
+/** `operatorToken`: the content of admin.tokenFile, needed unless the caller is the operator already. */
 export function renew(name: string, operatorToken: string | undefined): Promise<ActionResult> {
   return put(`/renew?name=${encodeURIComponent(name)}`, operatorToken)
 }
@@ -61,7 +61,7 @@ async function put(path: string, operatorToken: string | undefined): Promise<Act
     const { token } = await readPageToken()
     const authorization = operatorToken === undefined ? {} : { authorization: `Bearer ${operatorToken}` }
     const response = await fetch(path, { method: 'PUT', headers: { 'x-livery-page': token, ...authorization } })
-    // The token is another one after a restart of the agent.
+    // A restart of the agent changes the token.
     if (response.status === 403) pageToken = undefined
     return { isDone: response.ok, isForbidden: response.status === 403, text: (await response.text()).trim() }
   } catch (error) {

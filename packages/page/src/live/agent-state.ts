@@ -1,4 +1,4 @@
-/** The agent's state as the page has it: what came at the start of the link, kept up to date by each change. */
+/** The agent's state in the page: the state at the start of the link, updated by each change. */
 import { batch, computed, signal } from '@preact/signals'
 import type { PageStreams } from '../../../agent/src/observe/stream-facts.ts'
 import type { PageChange, PageHello, PageIdentity, PageOverview, PageRoots } from '../../../agent/src/page/state.ts'
@@ -18,10 +18,10 @@ setInterval(() => {
   browserNow.value = Date.now()
 }, 1_000)
 
-/** The rows of a link that has just begun, until all have come: meanwhile those of the previous link are shown. */
+/** The rows of a new link, until all have come: meanwhile the page shows the previous link's rows. */
 let arriving: Map<string, PageIdentity> | undefined
 
-/** A new link: what comes next is everything. */
+/** Starts a new link: everything follows. */
 export function begin(hello: PageHello): void {
   arriving = new Map()
   agent.value = hello
@@ -50,7 +50,7 @@ function applyRows({ identities: changed = [], gone = [], more = 0 }: PageChange
   identities.value = rows
 }
 
-/** The way of a message, and the quarter of a second that changes are gathered for, are not a difference of clocks. */
+/** Latency, and the quarter of a second for which changes are gathered, do not count as a clock difference. */
 const CLOCK_TOLERANCE_MS = 2_000
 
 function setClock(agentNow: number): void {

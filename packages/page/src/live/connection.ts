@@ -4,7 +4,7 @@ import type { PageChange, PageHello } from '../../../agent/src/page/state.ts'
 import { apply, begin } from './agent-state.ts'
 import { eventsOf } from './event-stream.ts'
 
-/** `lost`: what is shown is old. `since` and `retryAt` are times of the browser's clock. */
+/** `lost`: the page is out of date. `since` and `retryAt` are times of the browser's clock. */
 export type Link =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'live' }
@@ -51,7 +51,7 @@ async function followAgent(onCurrent: () => void): Promise<void> {
   }
 }
 
-/** By `fetch`, since an EventSource hides why it is refused and does not notice a link that carries nothing. */
+/** Uses `fetch`, since an EventSource hides why it is refused and does not notice a silent link. */
 async function openEvents(signal: AbortSignal): Promise<ReadableStream<Uint8Array<ArrayBuffer>>> {
   const response = await fetch('/page/events', { headers: { accept: 'text/event-stream' }, signal })
   if (!response.ok)
@@ -60,7 +60,7 @@ async function openEvents(signal: AbortSignal): Promise<ReadableStream<Uint8Arra
   return response.body
 }
 
-/** The words of a browser for an agent that does not listen differ, and none of them helps. */
+/** Browsers describe an agent that does not listen in different words, none of which helps. */
 function reasonOf(error: unknown): string {
   if (error instanceof TypeError) return 'The agent does not answer.'
   return error instanceof Error ? error.message : String(error)

@@ -1,11 +1,11 @@
-/** Reads `text/event-stream` (HTML Living Standard, 9.2), as far as the agent uses it. */
+/** Reads `text/event-stream` (HTML Living Standard, 9.2), to the extent that the agent uses it. */
 
 interface StreamEvent {
   readonly event: string
   readonly data: string
 }
 
-/** A link that carries nothing for so long is broken: the agent sends at least a comment every 15 s. */
+/** A link that is silent for longer is broken: the agent sends at least a comment every 15 s. */
 const SILENCE_MS = 40_000
 
 /** The events of a response body, until it ends; throws when the link is silent or breaks. */
@@ -25,7 +25,7 @@ export async function* eventsOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): 
       }
     }
   } finally {
-    // The reason does not matter: nobody reads any further.
+    // A failure here has no effect: nobody reads any further.
     await reader.cancel().catch(() => undefined)
   }
 }

@@ -1,23 +1,23 @@
-/** Requests that only the operator is allowed: the token is asked for where it is needed, and never stored. */
+/** Requests that only the operator may make: the page asks for the token when it is needed, and never stores it. */
 import { signal } from '@preact/signals'
 import { type ActionResult, readPageToken } from './actions.ts'
 
-/** In memory only: it is gone with the page. */
+/** Kept in memory only: it is gone with the page. */
 let operatorToken: string | undefined
 
 /** A request that waits for the token of the operator. */
 export interface TokenRequest {
-  /** As the dialog says it. */
+  /** The sentence in the dialog. */
   readonly purpose: string
-  /** Why the last token was not taken. */
+  /** Why the last token was refused. */
   readonly refusal: string
-  /** `undefined`: the person gave it up. */
+  /** `undefined`: the person cancelled. */
   readonly answer: (token: string | undefined) => void
 }
 
 export const tokenRequest = signal<TokenRequest | undefined>(undefined)
 
-/** Runs `action` with the operator's token where it needs one; `undefined` if the person gave it up. */
+/** Runs `action` with the operator's token if it needs one; `undefined` if the person cancelled. */
 export async function asOperator(
   purpose: string,
   action: (token: string | undefined) => Promise<ActionResult>,

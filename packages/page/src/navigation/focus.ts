@@ -1,7 +1,7 @@
-/** Where the keys go: `/` to the search, Esc back to the list. */
+/** Keyboard shortcuts: `/` moves to the search, Esc back to the list. */
 import { opened, search, view } from './view.ts'
 
-/** The focus goes back to the list that the details were opened from. */
+/** Returns the focus to the list from which the details were opened. */
 export function closeDrawer(): void {
   opened.value = ''
   focusGrid()
@@ -27,7 +27,7 @@ export function listenToKeys(): void {
   })
 }
 
-/** At once where it is shown: what is typed next must not be lost. */
+/** Takes the focus at once if it is visible: the next keystrokes must not be lost. */
 function focusSearch(): void {
   if (selectSearch()) return
   view.value = 'identities'

@@ -1,10 +1,10 @@
-/** The panel of a tab. One that scrolls takes the focus, so that keys scroll it; a list within a panel does that on its own. */
+/** The panel of a tab. A scrolling panel takes the focus, so that keys scroll it; a list within a panel handles keys itself. */
 import type { ComponentChildren } from 'preact'
 import type { ViewName } from './view-name.ts'
 
 interface PanelProps {
   readonly name: ViewName
-  /** Whether it holds a list that fills it. */
+  /** Whether a list fills it. */
   readonly isGrid?: boolean
   readonly children: ComponentChildren
 }

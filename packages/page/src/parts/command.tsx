@@ -24,7 +24,7 @@ export function Command({ text }: { readonly text: string }) {
   )
 }
 
-/** The clipboard is there on a secure origin, which a forwarded port on another name than localhost is not. */
+/** The clipboard exists on a secure origin only: a forwarded port under a name other than localhost is none. */
 async function copyText(text: string): Promise<void> {
   if (isSecureContext) return await navigator.clipboard.writeText(text)
   const area = document.createElement('textarea')
@@ -37,7 +37,7 @@ async function copyText(text: string): Promise<void> {
 
 const REPOSITORY = 'https://github.com/livery/livery/blob/main'
 
-/** Opens beside the page, which would else lose its link and the operator's token. */
+/** Opens in a new tab, since the page would otherwise lose its link and the operator's token. */
 export function Runbook({ page }: { readonly page: RunbookPage }) {
   const path = `docs/run/runbook/${page}.md`
   return (

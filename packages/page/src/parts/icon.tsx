@@ -1,4 +1,4 @@
-/** The marks of the page: each has a shape of its own, so that none depends on its colour. */
+/** The marks of the page: each has a distinct shape, so that none depends on its colour. */
 
 export type IconName =
   | 'good'

@@ -1,7 +1,7 @@
-/** Times, numbers and names as the page writes them. */
+/** Times, numbers and names in the page's form. */
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 
-/** `03:12:09 UTC`, with the day where it is another one than `now`: as the log has it, so that both can be compared. */
+/** `03:12:09 UTC`, with the day if it is not the day of `now`: the log's form, so that both can be compared. */
 export function formatTime(time: number, now: number): string {
   const text = new Date(time).toISOString()
   const clock = `${text.slice(11, 19)} UTC`
@@ -33,17 +33,17 @@ export function formatBytes(bytes: number): string {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must not be shown as they are
 const INVISIBLE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 
-/** Text of others with the characters written out that nobody sees, or that turn the text around them. */
+/** Text from others; characters that are invisible, or that turn the text around them, are written out. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, character => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`)
 }
 
-/** A word of a command that a person copies into a POSIX shell. */
+/** Quotes a word of a command that a person copies into a POSIX shell. */
 export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }
 
-/** A SPIFFE ID in the part that most names share, and the rest. */
+/** Splits a SPIFFE ID into the part that most names share, and the rest. */
 export function splitName(name: string): readonly [shared: string, own: string] {
   const end = /^spiffe:\/\/[^/]+/.exec(name)?.[0].length ?? 0
   return [name.slice(0, end), name.slice(end)]

@@ -1,4 +1,4 @@
-/** A table of any length: only the rows in sight are in the document. Follows the ARIA pattern of a grid whose rows are chosen by keys. */
+/** A table of any length: the document contains only the visible rows. It follows the ARIA pattern of a grid whose rows are chosen by keys. */
 // biome-ignore-all lint/a11y/useSemanticElements: rows of a table cannot be placed freely
 // biome-ignore-all lint/a11y/useFocusableInteractive: the grid has the focus and names its active row
 // biome-ignore-all lint/a11y/useKeyWithClickEvents: the grid takes the keys of all rows
@@ -19,20 +19,20 @@ interface GridProps<Row> {
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   readonly keyOf: (row: Row) => string
-  /** Of a row, beside `grid-row`. */
+  /** Class of a row, beside `grid-row`. */
   readonly classOf?: (row: Row) => string
   /** The key of the row whose details are shown. */
   readonly opened: string
   readonly onOpen: (row: Row) => void
   readonly onSort?: (column: string) => void
-  /** Whether somebody points at the rows or is among them, who would lose his place if they were sorted again. */
+  /** Whether the user points at the rows or is among them, and would lose the place if they were sorted again. */
   readonly onAttention?: (isThere: boolean) => void
   readonly empty: string
 }
 
-/** In pixels; also in style.css. */
+/** Pixels, the same as in style.css. */
 const ROW = 44
-/** Rows above and below those in sight, so that a quick scroll shows no gap. */
+/** Rows above and below the visible ones, so that a quick scroll shows no gap. */
 const MARGIN = 6
 
 export function VirtualGrid<Row>(props: GridProps<Row>) {

@@ -1,4 +1,4 @@
-/** Reads new problems to those who do not see the page: a live region that changes only when there is something new to say. */
+/** Announces new problems to screen readers: a live region that changes only when there is something new to say. */
 import { effect, signal } from '@preact/signals'
 import { link } from '../live/connection.ts'
 import { problems } from './verdict.tsx'
@@ -7,7 +7,7 @@ const announced = signal('')
 let known: ReadonlySet<string> = new Set()
 
 effect(() => {
-  // The times in a problem change each second: it is known by what it is about.
+  // The times in a problem change each second, so its subject identifies it.
   const current = new Map(
     problems.value.map(problem => [`${problem.code} ${problem.name ?? ''} ${problem.severity}`, problem.what]),
   )

@@ -1,9 +1,9 @@
-/** All that is wrong with the agent, as it says itself, and what only a browser sees: that their clocks differ. */
+/** The agent's own problems, and one that only a browser sees: that their clocks differ. */
 import { CLOCK_REMEDY } from '../../../agent/src/diagnosis/ca-clock.ts'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import type { PageProblem } from '../../../agent/src/page/state.ts'
 
-/** A browser's own clock is rarely better than that. */
+/** Tolerance for the browser's own clock, which is rarely better. */
 const BROWSER_DIFFERS_MS = 30_000
 
 /** `clockAheadMs`: how far the agent's clock is ahead of the browser's. */

@@ -115,7 +115,7 @@ function Healthy() {
       </p>
       <p class="remedy">{workText(value)}</p>
       <p class="remedy">
-        Calls between workloads fail all the same? Compare{' '}
+        Do calls between workloads fail anyway? Compare{' '}
         <button
           type="button"
           class="link"
@@ -125,7 +125,7 @@ function Healthy() {
         >
           the roots
         </button>{' '}
-        with those of the other node: <Runbook page="calls-refused" />
+        of both nodes: <Runbook page="calls-refused" />
       </p>
     </div>
   )

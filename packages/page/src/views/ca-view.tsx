@@ -93,7 +93,7 @@ function CAState({ ca: { pause } }: { readonly ca: PageCA }) {
 const PAUSES = {
   'rate-limited': 'it has too many requests',
   'ca-down': 'it does not answer: one request at a time probes it',
-  'clock-jumped': 'the clock jumped: certificates are asked for by what is left of them',
+  'clock-jumped': 'the clock jumped: certificates are asked for, soonest expiry first',
 } as const
 
 function LastError({ error: { code, text, at, identity } }: { readonly error: NonNullable<PageCA['lastError']> }) {

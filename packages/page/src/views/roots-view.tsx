@@ -1,4 +1,4 @@
-/** The roots of each trust domain, and how far their rotation is. */
+/** The roots of each trust domain, and the progress of their rotation. */
 
 import type { PageRoot, PageTrustDomain } from '../../../agent/src/page/state.ts'
 import { now, roots } from '../live/agent-state.ts'
@@ -86,7 +86,7 @@ function Root({ root }: { readonly root: PageRoot }) {
   )
 }
 
-/** A root that came with a certificate is on no list, which is no fault of it. */
+/** A root that came with a certificate is on no list, which is not a fault. */
 function listedText({ isListed, phase, leavesAt }: PageRoot, at: number): string {
   if (isListed) return 'yes'
   if (leavesAt !== undefined) return `no: it leaves ${formatDistance(leavesAt, at)}`

@@ -1,4 +1,4 @@
-/** The streams of clients: who has how many names, who is behind, who rejects what. */
+/** The streams of clients: their names, how far they are behind, and their rejections. */
 
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import type { PageStream } from '../../../agent/src/observe/stream-facts.ts'

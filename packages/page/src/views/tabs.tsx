@@ -1,4 +1,4 @@
-/** The parts of the page; each tab says in a few words how things are there. */
+/** The parts of the page; each tab summarises its part in a few words. */
 
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import { identities, now, overview, roots, streams } from '../live/agent-state.ts'

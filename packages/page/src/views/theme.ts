@@ -1,4 +1,4 @@
-/** Dark or light: that of the system, or a choice that the browser keeps. */
+/** Dark or light: the system's choice, or one that the browser keeps. */
 import { effect, signal } from '@preact/signals'
 
 export const THEMES = ['system', 'light', 'dark'] as const
@@ -13,7 +13,7 @@ effect(() => {
   try {
     localStorage.setItem(KEY, theme.value)
   } catch {
-    // A browser that keeps nothing takes the choice for this page.
+    // The choice lasts for this page in a browser that stores nothing.
   }
 })
 

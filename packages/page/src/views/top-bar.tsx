@@ -1,4 +1,4 @@
-/** Which agent this is, whether what is shown is current, and the two settings: log level and theme. */
+/** The agent's name, whether the page is up to date, and the two settings: log level and theme. */
 import { useSignal } from '@preact/signals'
 import { formatAge } from '../../../agent/src/observe/format-age.ts'
 import { setLogLevel } from '../live/actions.ts'

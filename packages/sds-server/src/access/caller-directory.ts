@@ -1,4 +1,4 @@
-/** The seam behind which a socket's callers are identified: who called, and what is known of it now. */
+/** The seam for identifying a socket's callers: who called, and the current facts about it. */
 import type { Events, PeerCredentials } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 
@@ -8,11 +8,11 @@ export interface CallerFacts {
   readonly selectors: ReadonlySet<string>
   /** The caller's own identity, which `default` means on a shared socket; `undefined` if none was chosen for it. */
   readonly identity: SpiffeId | undefined
-  /** The UID of its pod, whose own tokens it may have where `allow` names them. Default: it has none. */
+  /** The UID of its pod, whose tokens it may get if `allow` names them. Default: it gets none. */
   readonly pod?: string
 }
 
-/** A subject, or for people what was found instead of one, and what to do. */
+/** A subject, or a text for operators with the finding and the remedy. */
 export type Identification = { readonly subject: string } | { readonly problem: string }
 
 /** Knows the callers of sockets that have `identify`. A subject is who a caller is, such as `pod 1234`; it never changes for a process. */
@@ -23,8 +23,8 @@ export interface CallerDirectory {
    * refuses the connection as well.
    */
   identifyCaller(caller: PeerCredentials, descriptor: number): Identification
-  /** The facts about a subject now; `undefined` before anything is known of it, and from its end on. */
+  /** The current facts about a subject; `undefined` before the first facts, and from its end on. */
   factsOf(subject: string): CallerFacts | undefined
-  /** Reports a subject of which the facts changed, arrived or ended. */
+  /** Emits a subject whose facts changed, arrived or ended. */
   readonly changes: Events<string>
 }

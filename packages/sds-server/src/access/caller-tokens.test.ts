@@ -1,4 +1,4 @@
-/** Tokens on a socket that pods share: each caller gets the one of its own pod, where a rule names the audience. */
+/** Tokens on a socket that pods share: each caller gets its pod's token, if a rule names the audience. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { FileSecretsOptions } from '@livery/core/file-secrets'

@@ -19,7 +19,7 @@ import { WaitingConnections } from './waiting-connections.ts'
 interface ConnectionGateOptions {
   readonly path: string
   readonly clock: Clock
-  /** Until others are followed. */
+  /** The rules until `follow` replaces them. */
   readonly policy: AccessPolicy
   /** The limits of each caller. */
   readonly limits: PerCallerLimits
@@ -27,7 +27,7 @@ interface ConnectionGateOptions {
   readonly accounts: CallerAccounts
   readonly arrivals: ArrivalQueue
   readonly closings: ClosingQueue
-  /** Absent: callers that are not let in get no answer. */
+  /** Absent: refused callers get no answer. */
   readonly answers: RefusalAnswers | undefined
   readonly readPeerCredentials: ReadPeerCredentials | undefined
   /** Required by a policy that identifies callers. */
@@ -36,7 +36,7 @@ interface ConnectionGateOptions {
   readonly events: Events<SdsEvent>
   /** Called when an identity on demand found no room in the budget of its caller. */
   onNoRoom(): void
-  /** Serves a connection that was let in. */
+  /** Serves an admitted connection. */
   admit(connection: AdmittedConnection): void
   /** Called when the last connection closed. */
   onEmpty(): void
@@ -89,7 +89,7 @@ export class ConnectionGate {
     return this.#connections
   }
 
-  /** Decides by these rules from now on, on the connections that are open as well: those not let in are closed. */
+  /** Replaces the rules, for open connections too: closes those that are no longer admitted. */
   follow(policy: AccessPolicy): void {
     if (this.#hasStoppedGranting) return
     this.#policy = policy
@@ -98,8 +98,8 @@ export class ConnectionGate {
   }
 
   /**
-   * Decides again about a subject of which the facts changed: those no longer let in are closed, those that waited for
-   * the facts are let in. Returns whether any connection of the subject is open.
+   * Decides again about a subject whose facts changed: closes connections that are no longer admitted, and admits
+   * connections that waited for the facts. Returns whether any connection of the subject is open.
    */
   recheck(subject: string): boolean {
     if (!this.#policy.identifies) return false
@@ -113,7 +113,7 @@ export class ConnectionGate {
     return present.length > 0
   }
 
-  /** From now on no connection and no call is admitted; open streams keep the names granted to them before. */
+  /** Stops admitting connections and calls; open streams keep their granted names. */
   stopGranting(): void {
     if (this.#hasStoppedGranting) return
     this.#hasStoppedGranting = true
@@ -163,7 +163,7 @@ export class ConnectionGate {
     else this.#open(candidate)
   }
 
-  /** Keeps the connection of a subject of which nothing is known yet. */
+  /** Keeps the connection of a subject without facts yet. */
   #await(candidate: Candidate): void {
     const { subject } = candidate.info
     const socket = this.#openSocket(candidate.arrival)
@@ -171,7 +171,7 @@ export class ConnectionGate {
       this.#giveUp(candidate, 'unknown-caller')
   }
 
-  /** Others wait for their turn behind it, so that no fault goes further. */
+  /** Catches every fault, since other connections wait for their turn behind it. */
   #openInTurn(candidate: Candidate): void {
     const { arrival, budget } = candidate
     try {
@@ -188,7 +188,7 @@ export class ConnectionGate {
     }
   }
 
-  /** Lets a connection in by the rules of this moment, which can be others than when it came. */
+  /** Admits a connection by the current rules, which may have changed since it came. */
   #open(candidate: Candidate): void {
     const permission = this.#permissionOf(candidate.info)
     const socket = permission && this.#openSocket(candidate.arrival)
@@ -201,7 +201,7 @@ export class ConnectionGate {
     return arrival.open()?.on('error', ignore)
   }
 
-  /** Whether the caller was identified, and nothing is known of it. */
+  /** Whether the caller was identified, but has no facts. */
   #isUnknown(subject: string | undefined): boolean {
     return this.#policy.identifies && (!subject || !this.#options.callerDirectory?.factsOf(subject))
   }
@@ -217,7 +217,7 @@ export class ConnectionGate {
     else connection.cut()
   }
 
-  /** Lets in those that waited for the facts of their subject. */
+  /** Admits the connections that waited for the facts of their subject. */
   #endWait(subject: string): void {
     for (const candidate of this.#waiting.take(subject)) this.#open(candidate)
   }
@@ -228,7 +228,7 @@ export class ConnectionGate {
   }
 
   #refuse(arrival: Arrival, connection: ConnectionInfo, reason: RefusedConnection, detail?: string): void {
-    // The server itself connects to its path, to see that it is still its own.
+    // The server itself connects to its path, to check that it still listens there.
     const isOwn = connection.caller?.pid === process.pid
     if (isOwn || !NOT_LET_IN.has(reason) || !this.#answer(arrival, connection)) arrival.close()
     if (isOwn) return
@@ -292,13 +292,13 @@ export class ConnectionGate {
     try {
       return this.#options.readPeerCredentials?.(descriptor)
     } catch {
-      // The connection has closed already. Where its credentials matter it is refused.
+      // The connection has closed already. It is refused if its credentials matter.
       return undefined
     }
   }
 }
 
-/** Refusals for what a caller is, and not for what it holds or does. */
+/** Refusals for the caller's identity, not for its use of resources. */
 const NOT_LET_IN: ReadonlySet<RefusedConnection> = new Set(['not-allowed', 'unidentified', 'unknown-caller'])
 
 const REFUSED_BY: Readonly<Record<Bound, RefusedConnection>> = {

@@ -1,4 +1,4 @@
-/** A connection that was let in: its caller, its permission, and its end. */
+/** An admitted connection: its caller, its permission, and its end. */
 import type { Socket } from 'node:net'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import type { ReadSource } from '../budget/caller-reads.ts'
@@ -22,7 +22,7 @@ export interface Connection {
   messageBytes: number
   /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
   answers: number
-  /** Of responses that were written in part. */
+  /** The memory of responses that were written in part. */
   readonly unsent: UnsentMemory
   /** Closes its streams in slices before itself. */
   readonly closing: PacedClosing
@@ -81,7 +81,7 @@ export class AdmittedConnection implements Connection, ReadSource {
     stopReading(this.socket)
   }
 
-  /** One that has shown nothing good is closed in its place once its caller is cut off: it would flood on. */
+  /** A connection without a request yet is closed instead once its caller is cut off: it would continue the flood. */
   startReading(): void {
     if (this.budget.hasMisused && !this.allowance.isProven) this.close()
     else startReading(this.socket)

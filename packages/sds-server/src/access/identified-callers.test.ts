@@ -137,7 +137,7 @@ test('it is identified once per connection, whatever it asks', async t => {
   assert.equal(directory.identified, 1)
 })
 
-test('a caller of which nothing is known waits, and is served when the facts arrive', async t => {
+test('a caller without facts waits, and is served when they arrive', async t => {
   const bench = await start(t)
   const { running, directory, client } = bench
   const late = defaultOf(client(7))

@@ -1,4 +1,4 @@
-/** Which names one caller is allowed on a socket, and what each of them means to it. */
+/** The names that one caller is allowed on a socket, and their meaning for it. */
 import { type FileSecretName, matchesSpiffePattern, type SecretItem, type SecretName, type Watch } from '@livery/core'
 import { formatFileName, matchesFilePattern } from '@livery/core/file-secrets'
 import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
@@ -25,9 +25,9 @@ const SECRETS: ReadonlySet<FileSecretName['kind']> = new Set(['kubernetes-pair',
 const NO_IDENTITY = {
   'too-many': {
     kind: 'unknown',
-    reason: 'too many identities are held for this caller: see limits.perCaller.identities',
+    reason: 'too many identities are kept for this caller: see limits.perCaller.identities',
   },
-  // A peer that hears of a removal drops the certificate that it has from before a restart of the agent.
+  // A reported removal would make a peer drop a certificate from before a restart of the agent.
   'too-fast': {
     kind: 'postponed',
     reason:
@@ -46,7 +46,7 @@ function noRoom(bound: 'caller' | 'process', kind: FileRoom['kind']): string {
   if (bound === 'caller')
     return 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files'
   const what = kind === 'secrets' ? 'the Secrets' : 'the names of files and tokens'
-  return `this caller has its share of ${what} that this agent can watch: it waits until others are let go of; ask for fewer`
+  return `this caller has its share of ${what} that this agent can watch: it waits until others are released; ask for fewer`
 }
 
 /** The names that one caller is allowed. */
@@ -94,7 +94,7 @@ export class Permission implements SecretView {
 
   ownIdentities(): readonly SpiffeId[] {
     const { source, onDemand } = this.#context
-    // One that was chosen for the caller is its own before the source knows it.
+    // An identity that was chosen for the caller is its own even before the source knows it.
     if (this.#caller) return [this.#caller.identity ?? []].flat().filter(identity => this.#allows(identity))
     const isKnown = (identity: SpiffeId) => source.knows({ kind: 'identity', identity })
     const known = [...this.#named()].filter(isKnown)
@@ -181,7 +181,7 @@ export class Permission implements SecretView {
     return { kind: 'bundle', trustDomain, ...this.#only() }
   }
 
-  /** The caller's own identity, or where the rules name exactly one and no pattern, that one: it can have its own roots. */
+  /** The caller's own identity, or the only one that the rules name, without patterns: it can have its own roots. */
   #only(): { readonly identity?: SpiffeId } {
     const [only, ...others] = this.#caller ? [this.#caller.identity] : this.#isNamed() ? this.#named() : []
     if (only === undefined || others.length > 0) return {}
@@ -196,17 +196,17 @@ export class Permission implements SecretView {
     return named
   }
 
-  /** A layer that only names identities allows no others, however many there are. */
+  /** Whether a layer names identities only, without patterns: it allows no others. */
   #isNamed(): boolean {
     return this.#layers.some(({ identities }) => identities.every(pattern => pattern.kind === 'literal'))
   }
 
-  /** Patterns on demand also allow identities that nobody has asked for yet: the one that is held is not the only one. */
+  /** Whether patterns on demand allow identities that nobody has asked for yet: then a single known one is not unique. */
   #isOpen(): boolean {
     return this.#context.onDemand && !this.#isNamed()
   }
 
-  /** The identities that the caller is allowed, as far as needed to see whether it is exactly one. */
+  /** Up to two identities that the caller is allowed, to see whether there is exactly one. */
   #firstAllowed(): ReadonlySet<SpiffeId> {
     const allowed = this.#named()
     for (const identity of this.#isNamed() ? [] : this.#context.source.identities()) {
@@ -223,11 +223,11 @@ export class Permission implements SecretView {
     const [only] = allowed
     const isOpen = this.#isOpen()
     if (only && allowed.size === 1 && !isOpen) return this.#identity(only, budget)
-    const reason = only || isOpen ? 'more than one identity' : 'no identity'
-    return {
-      kind: 'refused',
-      reason: `"${names.default}" has no single meaning here, because this caller is allowed ${reason}: ask by SPIFFE ID, or give the workload its own socket`,
-    }
+    const why =
+      only || isOpen
+        ? 'this caller is allowed more than one identity: ask by SPIFFE ID, or give the workload its own socket'
+        : 'this caller is allowed no identity: see allow and callers of this socket, and identities'
+    return { kind: 'refused', reason: `"${names.default}" has no single meaning here, because ${why}` }
   }
 
   #callersIdentity({ identity }: CallerFacts, budget: HoldBudget): Resolution {
@@ -237,7 +237,7 @@ export class Permission implements SecretView {
   }
 }
 
-/** The permission of a caller while its socket closes: the names granted before, in their newest version, and no others. */
+/** The permission of a caller while its socket closes: only the names granted before, in their newest version. */
 export class LastPermission implements SecretView {
   readonly #before: SecretView
   readonly #known: ReadonlySet<SpiffeId>
@@ -248,7 +248,7 @@ export class LastPermission implements SecretView {
     this.#known = known
   }
 
-  /** Throws nothing, because a stream can call it while the source reports a change. */
+  /** Never throws, because a stream can call it while the source reports a change. */
   resolve(): Resolution {
     return { kind: 'refused', reason: 'this socket is closing: connect again' }
   }

@@ -91,7 +91,7 @@ test('a caller with a name that it is no longer allowed is cut off at once, and 
   const kept = await sotwWith(content, API, 'ROOTCA')
 
   change(running, { allow: [API] })
-  // In the same turn: the connection is still closing.
+  // The connection is still closing in the same turn.
   running.source.set(WEB, renewed)
   assert.equal((await lost.status).code, UNAVAILABLE)
   assert.equal((await beside.status).code, UNAVAILABLE)

@@ -15,7 +15,7 @@ export interface CallerRule {
   readonly gid?: number | undefined
   /** The caller has every one of these, such as `ns:default`. Only on a socket with `identify`. */
   readonly selectors?: readonly string[] | undefined
-  /** The patterns that this caller is allowed. Default: those of the socket. */
+  /** The patterns that this caller is allowed. Default: the socket's. */
   readonly allow?: readonly string[] | undefined
 }
 
@@ -25,8 +25,8 @@ export interface SocketAccess {
   readonly identity?: SpiffeId
   /**
    * SPIFFE IDs in which `*` stands for one path segment and `**` at the end for the rest, and names of files, such as
-   * `file-cert:/etc/certs/*`: a caller gets the keys in files that it may name. On the socket of one identity only files
-   * can be named. Default: none.
+   * `file-cert:/etc/certs/*`: a caller gets the keys in the files that it may name. The socket of one identity takes names
+   * of files only. Default: none.
    */
   readonly allow?: readonly string[] | undefined
   /** If given, other callers are refused. A caller is allowed what both its rule and the socket allow. */
@@ -36,7 +36,7 @@ export interface SocketAccess {
    * each is then allowed its own identity, which `default` means, and beside it what `allow` says. Default: false.
    */
   readonly identify?: boolean | undefined
-  /** Whether an allowed identity that is not held is issued when a caller asks for it. Default: false. */
+  /** Whether an allowed identity that is not kept is issued when a caller asks for it. Default: false. */
   readonly onDemand?: boolean
 }
 
@@ -76,7 +76,7 @@ export class AccessPolicy {
     this.needsCredentials = this.#hasRules || this.identifies
   }
 
-  /** The permission of a caller, or `undefined` if no rule lets it in. `facts`: where callers are identified. */
+  /** The permission of a caller, or `undefined` if no rule admits it. `facts`: given if callers are identified. */
   admit(caller: PeerCredentials | undefined, facts?: CallerFacts): Permission | undefined {
     if (this.identifies && !facts) return undefined
     if (!this.needsCredentials) return this.#everybody

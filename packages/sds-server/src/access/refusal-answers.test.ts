@@ -93,7 +93,7 @@ test('a caller that no rule names gets PERMISSION_DENIED with the reason, by SDS
   assert.equal((await client.svids().next()).svids[0]?.spiffeId, WEB)
 })
 
-test('a caller of which nothing becomes known, and one that cannot be identified, get it too', async () => {
+test('a caller without facts, and one that cannot be identified, get it too', async () => {
   const directory = new MemoryDirectory()
   const { readPeerCredentials } = directory
   const options = { callerDirectory: directory, readPeerCredentials }

@@ -1,6 +1,6 @@
 /**
- * Answers callers that are not let in with PERMISSION_DENIED, as a Workload API has to, and with no HTTP/2 session: of what they send,
- * only the preface and the headers of frames are read (https://www.rfc-editor.org/rfc/rfc9113).
+ * Answers callers that are not admitted with PERMISSION_DENIED, as a Workload API must, without an HTTP/2 session: it reads only
+ * their preface and frame headers (https://www.rfc-editor.org/rfc/rfc9113).
  */
 import type { Socket } from 'node:net'
 import type { Clock } from '@livery/core/plugin'
@@ -9,16 +9,16 @@ import { DeadlineQueue, type Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
 import { SharedLimit } from '../budget/shared-limit.ts'
 
-/** Connections at once, of all sockets. A caller gets as many as it leaves free. */
+/** Connections at once, over all sockets. A caller may hold as many as remain free. */
 const MAX_OPEN = 64
-/** A refused pod has one connection, and comes again after a second or later. */
+/** A refused pod has one connection, and returns after a second or later. */
 const OF_CALLER: Rate = { perSecond: 10, burst: 50 }
 const OF_PROCESS: Rate = { perSecond: 100, burst: 200 }
-/** From the connection to its end. */
+/** The time between the connection and its end. */
 const WAIT_MS = 2_000
-/** Looked at for calls: the first one is behind a preface and three or four short frames, and others can be behind it. */
+/** The bytes searched for calls: the first call follows a preface and three or four short frames, and others may follow it. */
 const MAX_BEGUN = 1_024
-/** Read and dropped behind the calls: Envoy sends 61 kB with it, and could lose the answer if the connection closed before. */
+/** The bytes read and dropped behind the calls: Envoy sends 61 kB, and could lose the answer if the connection closed earlier. */
 const MAX_READ = 131_072
 
 const PREFACE = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
@@ -52,7 +52,7 @@ export class RefusalAnswers implements Disposable {
     this.#deadlines = new DeadlineQueue(clock, WAIT_MS)
   }
 
-  /** Answers on the socket that `open` gives and ends it, or returns `false` where there is no room for that. */
+  /** Answers on the socket that `open` returns and ends it; returns `false` if there is no room. */
   take(open: () => Socket | undefined, account: CallerAccount): boolean {
     const now = this.#clock.now()
     if (!this.#room.hasRoom(account.answers)) return false
@@ -84,7 +84,7 @@ function answerCalls(socket: Socket): void {
   let begun: Buffer = Buffer.alloc(0)
   let isAnswered = false
   let read = 0
-  // Clients call only when they have it.
+  // Clients call only once they have SETTINGS.
   socket.write(SETTINGS)
   socket.on('data', (chunk: Buffer) => {
     read += chunk.length
@@ -111,7 +111,7 @@ function callsIn(bytes: Buffer): readonly number[] {
   return calls
 }
 
-/** A client repeats calls behind the last of these on another connection. */
+/** A client repeats later calls on another connection. */
 function refusalOf(calls: readonly number[]): Buffer {
   const lastCall = Buffer.alloc(8)
   lastCall.writeUInt32BE(Math.max(...calls))

@@ -1,4 +1,4 @@
-/** Connections of callers of which nothing is known yet: kept for a bounded while, until the facts arrive. */
+/** Connections of callers without facts yet: kept for a bounded time, until the facts arrive. */
 import type { Socket } from 'node:net'
 import { after, type Clock } from '@livery/core/plugin'
 
@@ -8,7 +8,7 @@ import { after, type Clock } from '@livery/core/plugin'
  * (20 s in grpc-go) or for their first secret (15 s in Envoy).
  */
 const WAIT_MS = 5_000
-/** Of one subject, for each can fill the buffers of its socket. A proxy has one. */
+/** Waiting connections of one subject: each can fill the buffers of its socket. A proxy has one. */
 const MAX_OF_SUBJECT = 16
 
 interface WaitingConnection {
@@ -21,7 +21,7 @@ export class WaitingConnections<Waiting extends WaitingConnection> {
   readonly #onEnd: (waiting: Waiting) => void
   readonly #bySubject = new Map<string, Map<Waiting, Disposable>>()
 
-  /** `onEnd` is called when the wait was in vain, also because the peer left. */
+  /** `onEnd` is called when the wait failed, also because the peer left. */
   constructor(clock: Clock, onEnd: (waiting: Waiting) => void) {
     this.#clock = clock
     this.#onEnd = onEnd
@@ -48,7 +48,7 @@ export class WaitingConnections<Waiting extends WaitingConnection> {
     return true
   }
 
-  /** Takes the connections of a subject: they wait no longer. */
+  /** Takes the connections of a subject out of the wait. */
   take(subject: string): readonly Waiting[] {
     const present = this.#bySubject.get(subject)
     this.#bySubject.delete(subject)

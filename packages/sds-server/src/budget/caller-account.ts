@@ -7,12 +7,12 @@ import { LeakyBucket } from './leaky-bucket.ts'
 import { RequestQueue } from './request-queue.ts'
 import { SharedLimit } from './shared-limit.ts'
 
-/** Accounts of callers that hold nothing are kept for their rates: at most so many, the most recently used. */
+/** LRU limit of idle accounts, which are kept for their rates. */
 const MAX_ACCOUNTS = 4_096
 const GIB = 1024 ** 3
 
 /**
- * A caller is its subject where its socket identifies callers, else its uid, over all sockets; without credentials all
+ * A caller is its subject if its socket identifies callers, else its uid, over all sockets; without credentials all
  * peers of one socket are one caller.
  */
 export function callerKey(
@@ -31,7 +31,7 @@ export interface CallerTotals {
   readonly streams: number
   /** A name of more than 256 bytes counts for each 256 begun. */
   readonly names: number
-  /** As `COSTS` has it. */
+  /** Charged by `COSTS`. */
   readonly bytes: number
 }
 
@@ -46,17 +46,17 @@ export class CallerAccount implements CallerTotals {
   readonly faults = new LeakyBucket()
   readonly overhead = new LeakyBucket()
   readonly refusals = new LeakyBucket()
-  /** Of its connections that are not let in, those that are answered at the moment, and their rate. */
+  /** Its refused connections that are being answered now. */
   answers = 0
   readonly answered = new LeakyBucket()
   readonly newIdentities = new LeakyBucket()
   readonly requests = new RequestQueue()
   readonly reads = new CallerReads()
-  /** Identities issued on its demand; some can be forgotten by now. */
+  /** Identities issued on its demand; some may be forgotten by now. */
   readonly identities = new Set<SpiffeId>()
-  /** Names of files and tokens, and of Secrets, that are watched on its demand; some can be watched no longer by now. */
+  /** Names of files and tokens, and of Secrets, watched on its demand; some watches may have ended. */
   readonly watched = { files: new Set<string>(), secrets: new Set<string>() }
-  /** Until then its new connections are closed; each time for longer, up to a minute. */
+  /** The time until which its new connections are closed: longer each time, up to a minute. */
   heldUntil = 0
   holdMs = 0
 
@@ -80,7 +80,7 @@ export class CallerAccounts {
 
   of(key: string): CallerAccount {
     const account = this.#accounts.get(key) ?? new CallerAccount(key)
-    // The one used last is the last of the map.
+    // The map's last entry is the most recently used.
     this.#accounts.delete(key)
     this.#accounts.set(key, account)
     if (this.#accounts.size > MAX_ACCOUNTS) this.#forgetOne()
@@ -100,7 +100,7 @@ export class CallerAccounts {
   }
 }
 
-/** Bytes that all callers together can make this process hold: half of its memory (of its cgroup, if it has a limit), at most 1 GiB. */
+/** The most bytes that all callers together can make this process hold: half of its memory, or of its cgroup's limit, at most 1 GiB. */
 export function defaultProcessBytes(): number {
   const constrained = process.constrainedMemory()
   const memory = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()

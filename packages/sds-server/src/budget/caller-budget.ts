@@ -1,4 +1,4 @@
-/** Admits what one caller holds on one socket, under its limits over all sockets, those of the socket and those of the process. */
+/** Admits one caller's use of one socket under three limits: its own over all sockets, the socket's, the process's. */
 import type { Clock, SpiffeId } from '@livery/core/plugin'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { FileRoom } from '../protocol/subscriptions.ts'
@@ -15,19 +15,19 @@ export interface PerCallerLimits {
   readonly streams: number
   /** Names on all streams; one of more than 256 bytes counts for each 256 begun. Default: 50,000. */
   readonly names: number
-  /** Identities held on demand because it asked for them. Default: 10,000. */
+  /** Identities kept on its demand. Default: 10,000. */
   readonly identities: number
-  /** Names of files watched because it asked for them. Default: 1,000. */
+  /** Names of files watched on its demand. Default: 1,000. */
   readonly files: number
   /** Identities issued on demand for it in a minute; all of them may come at once. Default: 1,000. */
   readonly identitiesPerMinute: number
   /**
-   * Requests, including ACKs; a burst may be those of five seconds. A caller above the rate has its streams read more slowly
+   * Requests, including ACKs, with a burst of five seconds' worth. A caller above the rate has its streams read more slowly
    * and its fetches and health checks refused. Each stream, fetch and health check costs four requests more when it begins.
    * Default: 10,000.
    */
   readonly requestsPerSecond: number
-  /** Memory of all that is held for it, as `COSTS` has it. Default: 100,663,296. */
+  /** Memory held for it, charged by `COSTS`. Default: 100,663,296. */
   readonly bytes: number
 }
 
@@ -50,7 +50,7 @@ const REFUSALS: Rate = { perSecond: 20, burst: 1_000 }
 const REQUEST_BURST_SECONDS = 5
 /** The cost of opening a call, in requests. */
 const CALL_REQUESTS = 4
-/** How long a caller over a rate is held for the first time, and at most. */
+/** How long connections of a caller over a rate are refused, at first and at most. */
 const HOLD_MS = 5_000
 const MAX_HOLD_MS = 60_000
 
@@ -75,8 +75,8 @@ type Opened = 'connections' | 'streams'
 export type CallBound = Bound | 'rate'
 
 /**
- * Bytes that are charged for what cannot be weighed: the buffers of node:http2 and nghttp2. Measured, rounded up:
- * the README of this package, "What is bounded, and how".
+ * Bytes charged for memory that cannot be measured at run time: the buffers of node:http2 and nghttp2. Measured and rounded
+ * up: see the README of this package, "What is bounded, and how".
  */
 export const COSTS = { connection: 32_768, stream: 8_192, fetch: 32_768, name: 1_024 } as const
 
@@ -87,7 +87,7 @@ export class CallerBudget {
   readonly pace: Pace
   readonly #socket: SocketRoom
   readonly #process: CallerAccounts
-  /** On this socket. */
+  /** Its connections and streams on this socket. */
   readonly #open: Record<Opened, number> = { connections: 0, streams: 0 }
   #healthCalls = 0
 
@@ -205,8 +205,8 @@ export class CallerBudget {
   }
 
   /**
-   * Counts an identity that is issued on demand. One that finds no room is asked for again when its socket
-   * reviews its names, once the rate allows more.
+   * Counts an identity that is issued on demand. An identity without room is requested again when its socket reviews its
+   * names, once the rate allows more.
    */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast' {
     const { account, limits } = this
@@ -225,8 +225,8 @@ export class CallerBudget {
   }
 
   /**
-   * Counts a name of a secret that others write. A caller gets as much of the process's room as it leaves free (`SharedLimit`). A
-   * name that finds no room is asked for again when its socket reviews its names.
+   * Counts a name of a secret that others write. A caller may hold as much of the process's room as remains free
+   * (`SharedLimit`). A name without room is requested again when its socket reviews its names.
    */
   takeFiles(name: string, source: FileRoom): 'granted' | 'caller' | 'process' {
     const { files, secrets } = this.account.watched
@@ -244,7 +244,7 @@ export class CallerBudget {
     return 'granted'
   }
 
-  /** Whether one more refused name is reported with its name. */
+  /** Whether the next refusal is reported with its name. */
   reportsRefusal(): boolean {
     return this.account.refusals.take(this.#clock.now(), REFUSALS)
   }
@@ -305,7 +305,7 @@ function unitsOf(length: number): number {
   return 1 + (length >>> 8)
 }
 
-/** The text can be held twice, in the list of the last request and in the subscription. */
+/** The text can be in memory twice: in the list of the last request and in the subscription. */
 function nameBytes(length: number): number {
   return COSTS.name + 2 * length
 }

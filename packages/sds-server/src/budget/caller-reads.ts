@@ -1,7 +1,7 @@
-/** Bounds what the frames of one caller cost in a turn of the event loop: beyond its slice its sockets are not read. */
+/** Bounds the cost of one caller's frames in a turn of the event loop: its sockets are not read beyond its slice. */
 import { NextTurn } from './next-turn.ts'
 
-/** What each kind of frame costs until it is dropped or queued, in microseconds, measured and rounded up. */
+/** The cost of each kind of frame until it is dropped or queued, in microseconds, measured and rounded up. */
 export const FRAME_COSTS = {
   /** Few bytes of DATA that complete no message. */
   fragment: 1,
@@ -13,10 +13,10 @@ export const FRAME_COSTS = {
 
 /** 64 streams, which is what opens in a turn. */
 const SLICE = 64 * FRAME_COSTS.stream
-/** Each can have a buffer of the kernel full of frames of which nothing is heard here: WINDOW_UPDATE, PRIORITY, unknown ones. */
+/** The sockets resumed in a turn: each may have a kernel buffer full of frames that Node does not report, such as WINDOW_UPDATE. */
 const RESUMED_OF_A_TURN = 16
 const MOST_UNOPENED = 64
-/** DATA of as many bytes costs little for each of them. */
+/** DATA of at least this length costs little per byte. */
 const SMALL_BYTES = 1_024
 
 export interface ReadSource {

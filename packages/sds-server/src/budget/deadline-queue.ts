@@ -1,4 +1,4 @@
-/** One deadline for many: each is due so long after it came, so the first that came is the first to be late. */
+/** One timeout for many entries: since all have the same timeout, the first to come is the first to be late. */
 import type { Clock } from '@livery/core/plugin'
 import { NextTurn } from './next-turn.ts'
 
@@ -8,7 +8,7 @@ export interface Late {
   onLate(): void
 }
 
-/** To end a stream takes 0.1 ms: the event loop turns before the next ones. */
+/** Ending a stream takes 0.1 ms, so the next ones wait for another turn of the event loop. */
 const LATE_OF_A_TURN = 64
 
 /** One timer for all, as thousands of streams wait for their first message at once. */
@@ -63,7 +63,7 @@ export class DeadlineQueue {
     const now = this.#clock.now()
     let left = LATE_OF_A_TURN
     for (const [late, due] of this.#waiting) {
-      // A clock that was set back makes nobody wait longer than twice.
+      // A clock that was set back at most doubles the wait.
       if (due > now && due - now <= this.#waitMs) break
       if (left-- === 0) {
         this.#nextTurn.schedule()

@@ -1,4 +1,4 @@
-/** A rate with a burst, for what a peer may do often at once and seldom for long. */
+/** A rate with a burst: a peer may act often at once, but only seldom for long. */
 
 /** Events per second that last, and how many may come at once. */
 export interface Rate {
@@ -22,7 +22,7 @@ export class LeakyBucket {
   /** Adds `amount` in any case; returns whether the level is still within the burst. */
   add(now: number, { perSecond, burst }: Rate, amount = 1): boolean {
     this.#leak(now, perSecond)
-    // No debt lasts longer than two bursts take to leak.
+    // A debt leaks within the time of two bursts.
     this.#level = Math.min(this.#level + amount, 2 * burst)
     return this.#level <= burst
   }

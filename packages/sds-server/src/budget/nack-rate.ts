@@ -1,4 +1,4 @@
-/** Ends the stream of a peer that rejects without end: nothing else bounds the cost of its NACKs. */
+/** Ends the stream of a peer that rejects endlessly: no other limit bounds the cost of its NACKs. */
 import type { Clock } from '@livery/core/plugin'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 

@@ -3,14 +3,14 @@ import type { ServerHttp2Stream } from 'node:http2'
 import type { CallerReads } from './caller-reads.ts'
 import { NextTurn } from './next-turn.ts'
 
-/** Of all connections together: about 5 ms of work. */
+/** The streams of all connections together: about 5 ms of work. */
 const STREAMS_OF_A_TURN = 64
 
 interface Opening {
   readonly stream: ServerHttp2Stream
   /** Charges what it costs to wait. Returns `false` if there is no room, and then refuses the stream. */
   hold(): boolean
-  /** Called for a stream that has closed by then, too, which costs nothing. */
+  /** Called even for a stream that has closed by then, which costs nothing. */
   open(): void
 }
 

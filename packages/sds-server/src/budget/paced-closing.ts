@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { startReading, stopReading } from '../socket/socket-reading.ts'
 import { NextTurn } from './next-turn.ts'
 
-/** Of all connections together: about 4 ms of work, nearly all of it in callbacks of Node behind the slice. */
+/** The streams of all connections together: about 4 ms of work, nearly all in callbacks of Node after the slice. */
 const STREAMS_OF_A_SLICE = 128
 const NGHTTP2_CANCEL = 8
 
@@ -47,12 +47,12 @@ export class PacedClosing {
   constructor(socket: Socket, queue: ClosingQueue) {
     this.#socket = socket
     this.#queue = queue
-    // The hook that Node gives to those who extend a stream: the descriptor stays open until the end is called.
+    // Node's hook for subclasses of a stream: the descriptor stays open until its callback runs.
     const destroy = socket._destroy.bind(socket)
     socket._destroy = (error, done) => this.#begin(() => destroy(error, done))
   }
 
-  /** A stream that opens from then on is of no use. */
+  /** Whether it closes: a stream that opens now is useless. */
   get hasBegun(): boolean {
     return this.#hasBegun
   }

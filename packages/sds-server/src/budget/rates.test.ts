@@ -22,7 +22,7 @@ function closeOf(socket: Socket): Promise<void> {
   return new Promise(resolve => socket.on('error', () => {}).once('close', () => resolve()))
 }
 
-/** `count` frames of each of `of`, on streams of their own, in writes of about 64 kB; ends early when the server hangs up. */
+/** `count` frames of each of `of`, on separate streams, in writes of about 64 kB; ends early when the server hangs up. */
 async function flood(socket: Socket, count: number, of: (stream: number) => Buffer): Promise<void> {
   socket.on('error', () => {}).resume()
   socket.write(BEGIN)

@@ -13,15 +13,15 @@ export interface RequestReader {
 export interface Pace {
   readonly clock: Clock
   readonly rate: Rate
-  /** Called when the rate holds so many streams back, at most every 10 s for one caller. */
+  /** Called when the rate delays `streams` streams, at most every 10 s for one caller. */
   onSlowed(streams: number): void
 }
 
-/** The part of a turn of the event loop for one caller, which others wait for. The time in the kernel comes on top. */
+/** One caller's part of a turn of the event loop, while others wait. The time in the kernel comes on top. */
 const SLICE_MS = 8
 /** Bounds a slice even if the clock stands still. */
 const MAX_REQUESTS = 1_024
-/** From this number on the end of the turn is watched. An occasional request costs no immediate. */
+/** The number of requests from which the end of the turn is watched: an occasional request costs no immediate. */
 const WATCHED_REQUESTS = 16
 /** How often a caller over its rate continues. */
 const WAKES_PER_SECOND = 100
@@ -38,7 +38,7 @@ export class RequestQueue {
   /** Time spent on answers in this turn of the event loop. */
   #usedMs = 0
   #requests = 0
-  /** When the request was admitted for which `count` is called. */
+  /** When the admitted request that `count` will count began. */
   #startedAt = 0
   #turnOf: RequestReader | undefined
   readonly #nextTurn = new NextTurn(() => this.#onTurn())
@@ -70,7 +70,7 @@ export class RequestQueue {
     if (++this.#requests >= WATCHED_REQUESTS || this.#usedMs >= SLICE_MS / 2) this.#nextTurn.schedule()
   }
 
-  /** Counts work that cannot wait, as that of `amount` requests. */
+  /** Counts work that cannot wait as `amount` requests. */
   add(amount: number, { clock, rate }: Pace): void {
     this.#bucket.add(clock.now(), rate, amount)
   }

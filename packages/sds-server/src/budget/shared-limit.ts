@@ -1,7 +1,7 @@
-/** A limit that callers share so that none of them takes the last of it. */
+/** A limit that callers share so that none can exhaust it. */
 
 /**
- * A caller may hold as much as it leaves free: alone at most half, and each further caller at most half of what is left.
+ * A caller may hold as much as remains free: alone at most half, and each further caller at most half of the rest.
  * A caller never loses what it holds (a dynamic threshold: https://doi.org/10.1109/90.664262).
  */
 export class SharedLimit {

@@ -3,19 +3,19 @@ import { SdsServerError } from '../socket/sds-server-error.ts'
 import type { PerCallerLimits } from './caller-budget.ts'
 
 export interface SocketLimits {
-  /** Connections at once, of which a caller gets at most as many as it leaves free. Default: 20,000. */
+  /** Connections at once. A caller may hold as many as remain free: at most half. Default: 20,000. */
   readonly connections: number
   /** Streams at once, on all connections together, shared in the same way. Default: 40,000. */
   readonly streams: number
   /** Names on one stream. Default: 1,000. */
   readonly names: number
-  /** One request. Envoy's first is 61 kB and grows with each release. Default: 262,144. */
+  /** The longest request. Envoy's first is 61 kB and grows with each release. Default: 262,144. */
   readonly messageBytes: number
   /** The limits of each caller, over all sockets. */
   readonly perCaller: PerCallerLimits
 }
 
-/** Limits as a configuration has them: those that are not given have their default. */
+/** Limits from a configuration: a missing one has its default. */
 export type GivenLimits = Partial<Omit<SocketLimits, 'perCaller'>> & { readonly perCaller?: Partial<PerCallerLimits> }
 
 export const DEFAULT_LIMITS: SocketLimits = {

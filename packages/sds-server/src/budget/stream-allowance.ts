@@ -13,7 +13,7 @@ export class StreamAllowance {
   #proven = 0
   #allowed: number
 
-  /** `most`: in any case. */
+  /** `most`: the bound whatever the peer proves. */
   constructor(most: number) {
     this.#most = most
     this.#allowed = Math.min(most, UNPROVEN_STREAMS)

@@ -1,6 +1,6 @@
 /**
- * Memory that HTTP/2 may still send from. Of a write that the peer's window divides, Node keeps a reference for the last part
- * only: once its stream is destroyed, the other parts point at memory that is free for the key of another caller.
+ * Memory that HTTP/2 may still send from. When the peer's window splits a write, Node keeps a reference for the last part
+ * only: once its stream is destroyed, the other parts point at memory that could get another caller's key.
  */
 import type { Socket } from 'node:net'
 import type { CallerBudget } from './caller-budget.ts'
@@ -10,7 +10,7 @@ interface Kept {
   readonly charged: number
 }
 
-/** That of one connection. */
+/** The unsent memory of one connection. */
 export class UnsentMemory {
   readonly #socket: Socket
   readonly #budget: Pick<CallerBudget, 'charge' | 'release'>
@@ -23,8 +23,8 @@ export class UnsentMemory {
   }
 
   /**
-   * Keeps the memory of `bytes`, charged to the caller, until what is returned is called or the socket is closed. The socket of
-   * a caller that has no room for it is closed.
+   * Keeps the memory of `bytes`, charged to the caller, until the returned function is called or the socket is closed. Closes
+   * the socket of a caller that has no room for it.
    */
   keep({ buffer: memory }: Buffer): () => void {
     if (this.#socket.closed) return () => {}

@@ -29,7 +29,7 @@ class Attack implements Disposable {
     this.path = path
   }
 
-  /** With a closed window it reads no response. */
+  /** A peer that reads no response if its window is closed. */
   peer(settings: { readonly initialWindowSize?: number } = {}): RawPeer {
     const peer = new RawPeer(this.path, settings)
     this.#peers.push(peer)

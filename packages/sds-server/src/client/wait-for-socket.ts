@@ -1,4 +1,4 @@
-/** Waits until an SDS socket answers, and until it serves a secret: for what must not start before. */
+/** Waits until an SDS socket answers, or serves a secret: for programs that must not start earlier. */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
@@ -9,7 +9,7 @@ import { SECRET_TYPE_URL } from '../protocol/request-check.ts'
 
 /** Between two requests for a secret that is not served yet. */
 const PAUSE_MS = 250
-/** An absent socket is looked for so often, milliseconds, at first and at last. */
+/** How often an absent socket is tried, milliseconds, at first and at last. */
 const RECONNECT = { 'grpc.initial_reconnect_backoff_ms': 100, 'grpc.max_reconnect_backoff_ms': 500 }
 
 /**
@@ -23,11 +23,14 @@ export async function waitForSocket(path: string, timeoutMs: number, name?: stri
     if (!(await isReady(client, deadline))) throw new Error(`${path} did not answer: ${await whyNot(path)}`)
     if (await isNotLetIn(client, deadline)) throw new Error(`${path} did not answer: ${refusesUser()}`)
     if (name === undefined) return
+    let known: string | undefined
     for (;;) {
-      const refusal = await fetchRefusal(client, name, deadline)
+      // The last request can be cut short by the deadline: then the answer before it is the reason.
+      const refusal = await fetchRefusal(client, name, deadline, known)
       if (refusal === undefined) return
       if (Date.now() + PAUSE_MS >= deadline)
         throw new Error(`${path} does not serve ${JSON.stringify(name)} to uid ${ownUid()}: ${refusal}`)
+      known = refusal
       await sleep(PAUSE_MS)
     }
   } finally {
@@ -41,7 +44,7 @@ async function isReady(client: Client, deadline: number): Promise<boolean> {
   return await promise
 }
 
-/** A server can send its SETTINGS to callers that it does not let in, to answer their calls with that. */
+/** A server may send its SETTINGS to callers that it refuses, and then refuse their calls. */
 async function isNotLetIn(client: Client, deadline: number): Promise<boolean> {
   const { promise, resolve } = Promise.withResolvers<boolean>()
   const empty = () => Buffer.alloc(0)
@@ -51,15 +54,25 @@ async function isNotLetIn(client: Client, deadline: number): Promise<boolean> {
 }
 
 /** `undefined` once the answer has the secret. */
-async function fetchRefusal(client: Client, name: string, deadline: number): Promise<string | undefined> {
+async function fetchRefusal(
+  client: Client,
+  name: string,
+  deadline: number,
+  known = 'it was not issued in time. Run: livery certs',
+): Promise<string | undefined> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const answered = (error: ServiceError | null, names: readonly string[] = []): void => {
-    if (error?.code === status.DEADLINE_EXCEEDED) resolve('it was not issued in time. Look at: livery certs')
-    else if (error) resolve(`${error.details}. Look at: livery certs`)
-    else resolve(names.includes(name) ? undefined : `it is unknown there, or not allowed. Run: livery explain ${name}`)
+    if (error?.code === status.DEADLINE_EXCEEDED) resolve(known)
+    else if (error) resolve(`${error.details}. Run: livery certs`)
+    else
+      resolve(
+        names.includes(name)
+          ? undefined
+          : `the agent does not hold it, or does not allow it to this user. Run: livery explain ${name}`,
+      )
   }
   const path = '/envoy.service.secret.v3.SecretDiscoveryService/FetchSecrets'
-  // A server that is restarted meanwhile is waited for.
+  // The call waits for a server that restarts meanwhile.
   const metadata = new Metadata({ waitForReady: true })
   client.makeUnaryRequest(path, encodeRequest, decodeNames, name, metadata, { deadline }, answered)
   return await promise
@@ -75,7 +88,7 @@ function decodeNames(bytes: Uint8Array): readonly string[] {
   return DiscoveryResponse.decode(bytes).resources.map(({ value }) => Secret.decode(value).name)
 }
 
-/** The reason and the remedy, by one more connection. */
+/** Makes one more connection to find the reason and the remedy. */
 async function whyNot(path: string): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string | undefined>()
   const socket = connect(path)
@@ -86,9 +99,9 @@ async function whyNot(path: string): Promise<string> {
     case undefined:
       return refusesUser()
     case 'ENOENT':
-      return 'there is no such socket. Start livery run, and mount its folder here'
+      return 'there is no such socket. Start "livery run", or mount the folder of the socket here'
     case 'ECONNREFUSED':
-      return 'nobody listens on it. Start livery run'
+      return 'nobody listens on it. Start "livery run"'
     case 'EACCES':
       return `uid ${ownUid()} is not allowed to connect (EACCES). Change mode, owner or group of the socket, or of a folder above it`
     default:
@@ -97,7 +110,7 @@ async function whyNot(path: string): Promise<string> {
 }
 
 function refusesUser(): string {
-  return `who listens there refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of livery run`
+  return `the listener refuses uid ${ownUid()}, or does not speak gRPC. Look at callers of that socket, and at the log of "livery run"`
 }
 
 function ownUid(): number {

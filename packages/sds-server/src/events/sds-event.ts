@@ -11,7 +11,7 @@ export interface ConnectionInfo {
   readonly id: number
   /** The path of its socket. */
   readonly socket: string
-  /** `undefined` where the server has no way to read them. */
+  /** `undefined` if the server cannot read them. */
   readonly caller: PeerCredentials | undefined
   /** The caller, such as `pod 1234`, where the socket identifies callers. */
   readonly subject?: string
@@ -19,7 +19,7 @@ export interface ConnectionInfo {
 
 export type SdsMethod = 'StreamSecrets' | 'DeltaSecrets' | 'FetchSecrets'
 
-/** Of the SPIFFE Workload API. */
+/** The methods of the SPIFFE Workload API. */
 export type WorkloadMethod =
   | 'FetchX509SVID'
   | 'FetchX509Bundles'
@@ -35,7 +35,7 @@ export interface StreamInfo {
   readonly id: number
   readonly method: CallMethod
   readonly connection: ConnectionInfo
-  /** The peer's node id, escaped; empty until its first request, and of the Workload API. */
+  /** The peer's node id, escaped; empty until its first request, and on the Workload API. */
   readonly node: string
   /** How many names it is subscribed to. */
   readonly names: number
@@ -45,7 +45,7 @@ export interface StreamInfo {
 
 /**
  * `too-many-connections`: the caller holds its share of the socket; `caller-held`: the caller exceeded a rate;
- * `unidentified`: it cannot be known who called; `unknown-caller`: nothing is known of the subject that called.
+ * `unidentified`: the caller cannot be identified; `unknown-caller`: there are no facts about its subject.
  */
 export type RefusedConnection =
   | 'not-allowed'
@@ -61,7 +61,7 @@ export type RefusedConnection =
 export type SdsEvent =
   | { readonly kind: 'connection-opened'; readonly connection: ConnectionInfo }
   | { readonly kind: 'connection-closed'; readonly connection: ConnectionInfo }
-  /** `detail`: for `unidentified`, what was found, and what to do. */
+  /** `detail`: for `unidentified`, the finding and the remedy. */
   | {
       readonly kind: 'connection-refused'
       readonly connection: ConnectionInfo
@@ -77,7 +77,7 @@ export type SdsEvent =
       readonly method: CallMethod
       readonly bound: CallBound
     }
-  /** `peer` says who it is, for people. */
+  /** `peer` describes the peer for operators. */
   | {
       readonly kind: 'stream-report'
       readonly stream: StreamInfo

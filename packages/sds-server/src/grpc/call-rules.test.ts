@@ -1,4 +1,4 @@
-/** What every call gets, whatever its method: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+/** The rules for every call, whatever its method: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { ClientHttp2Stream, IncomingHttpHeaders, OutgoingHttpHeaders } from 'node:http2'

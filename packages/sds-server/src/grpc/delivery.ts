@@ -1,4 +1,4 @@
-/** Reports when a peer has what was written to it, for protocols in which it does not answer. */
+/** Reports when a peer has received what was written, for protocols without acknowledgements. */
 import { randomBytes } from 'node:crypto'
 import type { Http2Session } from 'node:http2'
 
@@ -23,7 +23,7 @@ export function onReceived(session: Http2Session, task: () => void): void {
 function sendPing(session: Http2Session, tasks: readonly (() => void)[]): void {
   const next: (() => void)[] = []
   waiting.set(session, next)
-  // Node takes any answer, also one of a peer that has not read the PING.
+  // Node accepts any answer, even from a peer that has not read the PING: the random payload proves it.
   const payload = randomBytes(PING_BYTES)
   session.ping(payload, (error, _, answer) => {
     waiting.delete(session)

@@ -1,4 +1,4 @@
-/** FetchSecrets: one response to one request, for people with grpcurl and for clients that poll. */
+/** FetchSecrets: one response to one request, for grpcurl and for clients that poll. */
 import { after, type Clock } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'

@@ -44,7 +44,7 @@ test('the roots of the system are for every caller, and no other file is without
   stream.ask(missing, other)
   assert.deepEqual(namesOf(await stream.next()), [])
   const reasons = [missing, other].map(name => server.reports.get(name)?.find(({ kind }) => kind === 'refused'))
-  assert.match(JSON.stringify(reasons[0]), /this system has its roots in none of the usual files/)
+  assert.match(JSON.stringify(reasons[0]), /this system has no roots in any of the usual files/)
   assert.match(JSON.stringify(reasons[1]), /this caller is not allowed these files: see allow/)
 })
 
@@ -228,7 +228,7 @@ test('a name with .. in it, and a file in a folder that is not listed, are refus
   assert.match(reasonOf('file-root:/etc/passwd'), /it is in no folder of files\.allow/)
 })
 
-test('names of files beyond the limit of a caller are refused, until others are let go of', async t => {
+test('names of files beyond the limit of a caller are refused, until others are released', async t => {
   const { server, folder } = await startFileServer(t, {}, { limits: { perCaller: { files: 2 } } })
   const stream = server.connect().sotw()
   const names = [1, 2, 3].map(index => `file-root:${folder}/${index}.pem`)

@@ -1,4 +1,4 @@
-/** How a refusal of ours becomes a gRPC status: https://github.com/grpc/grpc/blob/master/doc/statuscodes.md */
+/** Maps our refusals to gRPC statuses: https://github.com/grpc/grpc/blob/master/doc/statuscodes.md */
 import { type RefusalCode, StreamRefusal } from '../protocol/stream-refusal.ts'
 
 const CODES: Record<RefusalCode, number> = {

@@ -1,4 +1,4 @@
-/** What a call owes its peer beside its messages: headers, deadlines, status. */
+/** The parts of a call beside its messages: headers, deadlines, status. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type ClientHttp2Stream, createServer, type IncomingHttpHeaders, type OutgoingHttpHeaders } from 'node:http2'

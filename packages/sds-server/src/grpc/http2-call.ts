@@ -17,7 +17,7 @@ export type HeaderReader = (name: string) => string | undefined
 
 /** Takes what arrives. */
 export interface DataSink {
-  /** Called with each DATA frame, but for those that come while the call is paused: they follow when it is resumed. */
+  /** Called with each DATA frame; frames that come while the call is paused follow when it is resumed. */
   write(data: Buffer): void
   /** Called while the call is paused, with the length of each DATA frame, which waits now. */
   onUnread(bytes: number): void
@@ -25,13 +25,13 @@ export interface DataSink {
   endOfStream(): void
 }
 
-/** Hears of a call. */
+/** The listener of one call. */
 export interface CallListener {
   /** Called once, inside `start`. */
   onHeaders(header: HeaderReader): void
   /** Called when the deadline of the peer has passed, or cannot be read: with a `StreamRefusal`, to be answered by a status. */
   onRefusal(error: unknown): void
-  /** Called once for every end of a call, a regular one too: it has its status, or its stream is closed. */
+  /** Called once when the call has ended, even regularly: it has its status, or its stream is closed. */
   onEnd(): void
 }
 
@@ -40,9 +40,9 @@ const HEADERS = {
   'content-type': 'application/grpc+proto',
   'grpc-accept-encoding': 'identity,deflate,gzip',
 }
-/** Names and values in turn: Node keeps what it is given as long as the stream, of an object a copy for each, of a list the list itself. */
+/** Names and values in turn: Node keeps the headers as long as the stream, and copies an object but not a list. */
 const RESPONSE: readonly string[] = Object.entries(HEADERS).flat()
-/** Without a date, which Node would add to the list above. gRPC has no use for it. */
+/** No date, which gRPC does not use: Node would add one to the list above. */
 const WITH_TRAILERS = { waitForTrailers: true, sendDate: false }
 const WITHOUT_BODY = { endStream: true, sendDate: false }
 
@@ -82,7 +82,7 @@ export class Http2Call {
     this.#stream.on('close', () => this.#end())
     listener.onHeaders(readerOf(headers))
     const timeout = headers['grpc-timeout']
-    // A call that was refused for its headers would otherwise be held until then.
+    // A deadline would keep a call in memory that was refused for its headers.
     if (timeout !== undefined && !this.#hasEnded) this.#setDeadline(timeout.toString(), listener)
     this.#read(requests)
   }
@@ -96,12 +96,12 @@ export class Http2Call {
     return this.#stream.readableLength
   }
 
-  /** Whether the peer has ended its side, and the sink has heard of it. */
+  /** Whether the peer has ended its side, and the sink knows. */
   get isHalfClosed(): boolean {
     return this.#stream.readableEnded
   }
 
-  /** What arrives waits, as far as the window of the stream is open. */
+  /** Stops reading: frames wait until the window of the stream is full. */
   pause(): void {
     this.#isPaused = true
     this.#stream.pause()
@@ -110,13 +110,13 @@ export class Http2Call {
   resume(): void {
     this.#isPaused = false
     this.#stream.resume()
-    // A pause closes the window, and only this opens it again where no frame went through the buffer of the stream.
+    // Only this reopens the window after a pause in which no frame went through the stream's buffer.
     this.#stream._read(0)
   }
 
   /**
    * Writes an acquired frame, and releases it when HTTP/2 has written it to the socket, or never will. `onWritten` is
-   * called only in the first case, when the peer's window allowed it; in the second `unsent`, of the connection, keeps its memory.
+   * called only in the first case; in the second, the connection's `unsent` keeps its memory.
    */
   sendFrame(frame: ResponseFrame, unsent: UnsentMemory, onWritten: () => void): void {
     const stream = this.#stream
@@ -139,7 +139,7 @@ export class Http2Call {
     })
   }
 
-  /** Calls `task` when the peer has received everything that was sent to it before, as the function `onReceived` has it. */
+  /** Calls `task` when the peer has received everything sent before: see the function `onReceived`. */
   onReceived(task: () => void): void {
     const { session } = this.#stream
     if (session) onReceived(session, task)
@@ -181,8 +181,8 @@ export class Http2Call {
   }
 
   /**
-   * Replaces the hook to which Node gives each DATA frame. The buffer behind it costs a tenth of a response, and is of use
-   * only while frames wait in it.
+   * Replaces the hook that Node calls with each DATA frame. The buffer behind it costs a tenth of a response, and is useful
+   * only while frames wait.
    */
   #read(requests: DataSink): void {
     const stream = this.#stream
@@ -218,7 +218,7 @@ export class Http2Call {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#deadline?.[Symbol.dispose]()
-    // What the peer still sends must not fill the window of its connection.
+    // Further frames of the peer must not fill the window of its connection.
     if (this.#isPaused) this.resume()
     else this.#stream.resume()
     // The caller of `sendStatus` comes first.
@@ -238,11 +238,11 @@ export function refuseMediaType(stream: ServerHttp2Stream): void {
  * trailers, which the reset would overtake: https://httpwg.org/specs/rfc9113.html#rfc.section.8.1
  */
 function closeAnswered(stream: ServerHttp2Stream): void {
-  // From Node 26.8 on a reset overtakes headers of the same turn of the event loop.
+  // A reset overtakes headers of the same turn of the event loop since Node 26.8.
   if (!stream.readableEnded && stream.sentTrailers === undefined) setImmediate(() => stream.close())
 }
 
-/** Outside of the class: closures of one function share what they capture, and one of them lives as long as the call. */
+/** Outside the class: closures of one function share their captures, and one of them lives as long as the call. */
 function readerOf(headers: IncomingHttpHeaders): HeaderReader {
   return name => headers[name]?.toString()
 }

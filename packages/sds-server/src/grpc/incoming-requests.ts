@@ -20,8 +20,8 @@ export interface IncomingOptions {
 }
 
 /**
- * `unasked`: nobody has asked for the next message, and what arrives waits. `asked`: it is handed out when it arrives.
- * `queued`: it is there, and waits for the turn of its caller. Inside a read `reading` and `handing-out` stand for `asked` and
+ * `unasked`: the next message is not wanted yet, and waits. `asked`: it is handed out when it arrives. `queued`: it has
+ * arrived, and waits for the turn of its caller. Inside a read, `reading` and `handing-out` stand for `asked` and
  * `unasked`.
  */
 type State = 'unasked' | 'asked' | 'queued' | 'reading' | 'handing-out' | 'over'
@@ -73,7 +73,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   write(data: Buffer): void {
-    // Behind the end of a call there is no message: all that comes counts as overhead.
+    // No message follows the end of a call: all later bytes count as overhead.
     if (this.#state === 'over') {
       this.#addFragment(data.length)
       return
@@ -110,7 +110,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     if (this.#due !== 'first') connection.allowance.delete()
     connection.budget.release(this.#charged)
     this.#charged = 0
-    // What its peer still sends is dropped: it would be held, and charged to nobody, until the status is read.
+    // Further frames are dropped: they would be kept, uncharged, until the peer reads the status.
     if (this.#call.isPaused) this.#call.resume()
   }
 
@@ -152,7 +152,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     requests.count(pace)
   }
 
-  /** While it waits for a turn the call is paused only when more of it arrives: a pause costs a third of a response. */
+  /** The call is paused only when more arrives while it waits for a turn: a pause costs a third of a response. */
   #hold(rest: Buffer): void {
     this.#chargeMore(rest.length)
     this.#rest = Buffer.from(rest)
@@ -177,7 +177,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#options.deadlines.add(this)
   }
 
-  /** In a method, since what is called in between can move it. */
+  /** A method, since TypeScript would narrow the field across calls that change it. */
   #is(state: State): boolean {
     return this.#state === state
   }

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { API, NEVER_ISSUED, OTHER, type RunningServer, startServer, WEB } from '../../test/running-server.ts'
 
-/** Of the first stream, without the reasons. */
+/** The names of the first stream, without the reasons. */
 function namesOf(running: RunningServer): Readonly<Record<string, object>> {
   const [stream] = running.streams()
   return Object.fromEntries((stream?.subscribed ?? []).map(({ name, reason: _, ...state }) => [name, state]))

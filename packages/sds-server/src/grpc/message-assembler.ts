@@ -13,25 +13,25 @@ interface Assembled {
 }
 
 /**
- * Keeps what there is of a message in a buffer of its own: a slice of what was read from the connection, even of one byte,
- * would keep all of up to 64 KiB in memory.
+ * Copies a partial message into a separate buffer: even a one-byte slice of the connection's read buffer would keep up to
+ * 64 KiB in memory.
  */
 export class MessageAssembler {
   readonly #maxBytes: number
   readonly #charge: (bytes: number) => void
-  /** Most messages need none: they are whole in what is read. */
+  /** Most messages need none: they are whole in one read. */
   #head: Buffer | undefined
   #headFilled = 0
   #body: Buffer | undefined
   #bodyFilled = 0
 
-  /** `charge` is called before a buffer is allocated, with its size, and throws where there is no room. */
+  /** `charge` is called with the size of a buffer before its allocation, and throws if there is no room. */
   constructor(maxBytes: number, charge: (bytes: number) => void) {
     this.#maxBytes = maxBytes
     this.#charge = charge
   }
 
-  /** Whether there is a part of a message. */
+  /** Whether a partial message is kept. */
   get isPartial(): boolean {
     return this.#headFilled > 0
   }

@@ -101,7 +101,7 @@ test('the memory of a frame serves the next one when all of it was written', asy
   await stream.next()
 })
 
-test('the memory of a frame of which a part was written, and then its stream reset, serves no other one', async () => {
+test('the memory of a frame that was written in part, and then its stream reset, serves no other one', async () => {
   await using server = await startCalls()
   using peer = new RawPeer(server.path, { initialWindowSize: 100 })
   const stream = peer.open()

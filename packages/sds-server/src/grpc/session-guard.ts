@@ -1,4 +1,4 @@
-/** Watches what a peer does with HTTP/2 itself: its preface, its control frames, its headers, and how often. */
+/** Watches a peer's use of HTTP/2 itself: its preface, its control frames, its headers, and their rates. */
 import type { IncomingHttpHeaders, ServerHttp2Session, ServerHttp2Stream } from 'node:http2'
 import { after, type Clock, systemErrorCode } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
@@ -12,11 +12,11 @@ import { Http2Call, refuseMediaType } from './http2-call.ts'
 import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 
 /**
- * For one connection. An Envoy that is configured to send PINGs sends one in 10 s. PINGs for each call and for each message
- * sent do not count: gRPC in Go estimates its window by one for each message that it reads.
+ * The rate of one connection. An Envoy that is configured to send PINGs sends one in 10 s. PINGs for calls and sent messages
+ * do not count: gRPC in Go sends one for each message that it reads, to estimate its window.
  */
 const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
-/** A call holds both texts while it is open. */
+/** An open call keeps both texts in memory. */
 const MAX_AUTHORITY = 255
 const MAX_SCHEME = 16
 /** Node and nghttp2 end a session for floods that they do not report: a thousand resets, PINGs or headers too many at once. */
@@ -27,7 +27,7 @@ const SESSION_ERROR_FAULTS = 250
  */
 const NGHTTP2_ERR_PROTO = -505
 const CONTENT_TYPE = 'application/grpc'
-/** The peer left before it read everything, as programs do that are killed: not a flood. */
+/** The peer left before it read everything, like a program that is killed: not a flood. */
 const PEER_LEFT: ReadonlySet<string | undefined> = new Set(['ECONNRESET', 'EPIPE'])
 /** How often the bytes of all connections are counted. */
 const SWEEP_MS = 1_000
@@ -41,7 +41,7 @@ export type CallOpener = (call: Http2Call, connection: Connection) => void
 
 interface SessionGuardOptions {
   readonly clock: Clock
-  /** By their paths. */
+  /** The served methods by path. */
   readonly methods: ReadonlyMap<string, CallOpener>
   readonly openings: OpeningQueue
   /** The deadline of the preface and SETTINGS of a connection. */
@@ -93,7 +93,7 @@ export class SessionGuard implements Disposable {
     })
     session.on('ping', onPing)
     session.on('stream', (stream, headers) => {
-      // Its end says all that there is to do.
+      // The stream's end handles the error.
       stream.on('error', ignore)
       learnFrom(stream)
       connection.answers++
@@ -109,7 +109,7 @@ export class SessionGuard implements Disposable {
         return false
       }
       const open = () => {
-        // From then on it is charged as what it is.
+        // The opened call is charged by its kind from here on.
         if (isHeld) budget.release(COSTS.stream)
         if (stream.destroyed || stream.closed) {
           if (!connection.closing.hasBegun) this.#fault(connection, 1, false)

@@ -1,4 +1,4 @@
-/** The HTTP/2 sessions of one socket: probed by PINGs, closed when they are idle, and told to leave when the socket closes. */
+/** The HTTP/2 sessions of one socket: probed by PINGs, closed when idle, sent GOAWAY when the socket closes. */
 import { performServerHandshake, type ServerHttp2Session, type ServerOptions } from 'node:http2'
 import type { Socket } from 'node:net'
 import type { Clock } from '@livery/core/plugin'
@@ -33,7 +33,7 @@ export class Sessions implements Disposable {
     this.#http2 = {
       maxHeaderListPairs,
       settings: { maxHeaderListSize, maxConcurrentStreams: Math.min(maxStreams, UNPROVEN_STREAMS) },
-      // Beyond this a connection gets no new streams.
+      // A connection over this bound gets no new streams.
       maxSessionMemory: SESSION_MEMORY_MB + Math.ceil((maxStreams * STREAM_MEMORY_KB) / 1024),
     }
     this.#idle = new DeadlineQueue(clock, connectionIdleMs)

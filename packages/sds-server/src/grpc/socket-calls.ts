@@ -24,10 +24,10 @@ interface SocketCallsOptions {
 
 /** A call as it is listed. */
 export interface OpenStream {
-  /** Its caller, where that is known. */
+  /** Its caller, if known. */
   readonly subject: string | undefined
   info(): StreamInfo
-  /** As `DiscoveryStream` has it; none of a fetch, which is answered once. */
+  /** See `DiscoveryStream`; empty for a fetch, which is answered once. */
   subscribed(only?: string): Iterable<SubscribedName>
   review(): void
   refuse(error: unknown): void
@@ -126,7 +126,7 @@ export class SocketCalls implements StreamList {
   }
 }
 
-/** Joins a stream to its call and its requests. Of a class: closures would cost each open stream half a kilobyte. */
+/** Joins a stream to its call and its requests. A class, since closures would cost each open stream half a kilobyte. */
 class ServedStream<Request extends Answer, Message> implements IncomingOptions, CallListener {
   readonly #calls: SocketCalls
   readonly #method: StreamMethod<Request, Message>

@@ -20,7 +20,7 @@ import type { TurnTaker } from './turn-queue.ts'
 /** How the streams of one method are served on one socket. */
 export interface StreamMethod<Request extends Answer, Message> {
   readonly method: CallMethod
-  /** A request, in messages. */
+  /** The name of a request in messages. */
   readonly requestName: string
   readonly maxNames: number
   readonly context: StreamCallContext
@@ -34,14 +34,14 @@ export interface StreamMethod<Request extends Answer, Message> {
 
 /** Lists the streams of one socket. */
 export interface StreamList {
-  /** `peer` says who it is, for people. */
+  /** `peer` describes the peer for operators. */
   report(report: StreamReport, stream: StreamInfo, peer: string): void
   delete(stream: object): void
 }
 
 /** The part that the requests of all forms share. */
 export interface Answer {
-  /** Empty in a request that asks; in an ACK or NACK that of the response. */
+  /** The response's nonce in an ACK or NACK; empty in any other request. */
   readonly responseNonce: string
   readonly errorDetail: { readonly message: string } | undefined
 }
@@ -67,9 +67,9 @@ interface LiveInfo extends StreamInfo {
 }
 
 /**
- * One open stream. At most one response is in flight. Meanwhile ACKs are read (a peer that writes before it reads would
- * deadlock with us), up to the next request that needs its own response. So a slow reader costs one message, and gets the
- * newest state when it reads again.
+ * One open stream. At most one response is in flight. Meanwhile ACKs are read, up to the next request that needs a response:
+ * a peer that writes before it reads would otherwise deadlock. So a slow reader costs one message, and gets the newest state
+ * when it reads again.
  */
 export class StreamCall<Request extends Answer, Message> implements StreamContext, TurnTaker {
   readonly connection: Connection

@@ -1,4 +1,4 @@
-/** Work that a change makes for thousands of streams at once, done in slices: between two of them the event loop turns. */
+/** The work of a change for thousands of streams, done in slices, each in its own turn of the event loop. */
 import type { Clock } from '@livery/core/plugin'
 import { NextTurn } from '../budget/next-turn.ts'
 
@@ -11,15 +11,15 @@ export interface TurnTaker {
 }
 
 /**
- * For many streams on few connections. With it a turn of the event loop takes about 20 ms, since the kernel's part of the
+ * The slice for many streams on few connections. A turn of the event loop then takes about 20 ms, since the kernel's part of the
  * writes and the ACKs of the previous slice come on top.
  */
 const SLICE_MS = 8
 /** Bounds a slice whatever the clock says. */
 const MAX_TURNS = 1_024
 /**
- * Of one slice. The event loop then writes to their sockets and reads their ACKs while the CPU's caches still have what
- * belongs to them: a push to a thousand connections costs 5 to 10 % less than in one slice. The streams of one connection
+ * The connections of one slice. The event loop then writes to their sockets and reads their ACKs while the CPU's caches still
+ * hold their data: a push to a thousand connections costs 5 to 10 % less than in one slice. The streams of one connection
  * stay together, since they share a write.
  */
 const MAX_CONNECTIONS = 32

@@ -68,7 +68,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
 
   write(data: Buffer): void {
     const { messageBytes, budget } = this.connection
-    // Behind the end of a call there is no message: all that comes counts as overhead.
+    // No message follows the end of a call: all later bytes count as overhead.
     if (this.#state === 'over') {
       budget.account.reads.spendOnFragment(data.length)
       return
@@ -123,7 +123,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
   #take(message: Buffer): void {
     if (this.#request) throw new StreamRefusal('unimplemented', 'a second request: this method takes one')
     this.#charge(message.length)
-    // It is a view of what was read from the connection.
+    // The message is a view of the connection's read buffer.
     this.#request = Buffer.from(message)
   }
 

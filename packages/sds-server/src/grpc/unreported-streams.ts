@@ -1,4 +1,4 @@
-/** Hears of streams that Node never reports: a header block over its limits, of which nghttp2 decodes the rest all the same. */
+/** Detects streams that Node never reports: their header block is over its limits, but nghttp2 decodes the rest anyway. */
 import type { Http2Stream } from 'node:http2'
 import { performance } from 'node:perf_hooks'
 
@@ -16,9 +16,9 @@ export function onUnreportedStreams(listener: () => void): Disposable {
 }
 
 /**
- * Call it with each stream that is reported: the first one of the process shows where to listen, and nothing is heard before.
- * Node has no public name for it. It reads a property of each closed stream's handle, its `Http2Stream`, and where it made none the
- * read reaches the prototype. Under a Node without this internal nothing is heard.
+ * Call it with each reported stream: the first one of the process supplies the hook, which has no public name in Node. Node
+ * reads a property of each closed stream's handle, its `Http2Stream`; if it made none, the read reaches the prototype. A Node
+ * without this internal reports nothing.
  */
 export function learnFrom(stream: Http2Stream): void {
   if (isWatching) return

@@ -30,7 +30,7 @@ async function until(isTrue: () => boolean): Promise<void> {
   while (!isTrue()) await nextTurn()
 }
 
-/** What was written is read, and answered as far as the socket has room: server and peer share the event loop. Node 24 reads nothing while it has none. */
+/** Lets the peer read and answer, as far as the socket has room: server and peer share the event loop. Node 24 reads nothing while it has none. */
 async function settled(): Promise<void> {
   for (let turn = 0; turn < 10; turn++) await nextTurn()
 }
@@ -133,7 +133,7 @@ for (const [how, end] of [
   ['its peer resets the stream', ({ socket }) => void socket.write(rawFrame(FRAME.reset, 0, 3, uint32(CANCEL)))],
   ['the stream is destroyed', ({ streams }) => void streams.get(3)?.destroy()],
 ] satisfies [string, (peer: Awaited<ReturnType<typeof stalledPeer>>) => void][])
-  test(`a peer reads nothing but its own frame, of which a part waits in its socket, when ${how}`, async () => {
+  test(`a peer reads nothing but its own frame, a part of which waits in its socket, when ${how}`, async () => {
     await using peer = await stalledPeer()
     let isReleased = false
     peer.streams.get(1)?.write(Buffer.alloc(FILLER_BYTES), () => {})

@@ -1,11 +1,11 @@
-/** Which response an ACK or NACK answers: the nonces of a stream that have no answer yet, and the report of each answer. */
+/** Matches each ACK or NACK to its response by the unanswered nonces of a stream, and reports it. */
 import type { DiscoveryMessage, SentSecret } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /**
- * Beyond this many secrets in unanswered responses the oldest response is forgotten: a peer need not acknowledge anything.
+ * The most secrets in unanswered responses before the oldest response is forgotten: a peer need not acknowledge anything.
  * The last response is remembered, however many secrets it has.
  */
 const MAX_UNANSWERED = 64

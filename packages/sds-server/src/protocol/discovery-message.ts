@@ -25,7 +25,7 @@ export interface DiscoveryMessage extends ResponseContent {
   readonly isShared: boolean
 }
 
-/** A secret, under the name that was asked for, escaped, and under that of its ledger. */
+/** A secret under its requested name, escaped, and under its ledger's name. */
 export interface SecretReference {
   readonly name: string
   readonly ledgerName: string
@@ -33,7 +33,7 @@ export interface SecretReference {
 
 export interface SentSecret extends SecretReference {
   readonly version: string
-  /** Absent of a certificate. */
+  /** Absent for a certificate. */
   readonly bundle: TrustBundleSecret | undefined
 }
 
@@ -44,12 +44,12 @@ export class MessageComposer {
   /** The newest by its first resource. */
   readonly #newest = new WeakMap<SecretItem, { -readonly [K in keyof DiscoveryMessage]: DiscoveryMessage[K] }>()
 
-  /** Nonces begin with `epoch`, so that those of an earlier process do not look like ours to a peer that outlived it. */
+  /** Nonces begin with `epoch`, so that a peer that outlived an earlier process cannot repeat one of ours. */
   constructor(epoch: string) {
     this.#epoch = epoch
   }
 
-  /** A message later than the one of number `after`, the last of the stream: so no nonce comes twice on it. */
+  /** A message with a higher number than `after`, the stream's last: so a stream never gets the same nonce twice. */
   compose(
     resources: readonly NamedSecret[],
     removed: readonly string[],
@@ -83,7 +83,7 @@ export class MessageComposer {
   }
 }
 
-/** The roots of the agent's trust domain in an item, whose arrival at its clients core waits for; or those of another one. */
+/** The bundle in an item: the agent's own, whose arrival at clients core waits for, or another trust domain's. */
 function ownBundleOf(item: SecretItem): TrustBundleSecret | undefined {
   if (item.kind === 'bundle') return item
   return item.kind === 'all-bundles' ? item.own : undefined
@@ -95,7 +95,7 @@ function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {
 
 const MAX_COMBINED = 1_000
 const combined = new Map<string, string>()
-/** The secret with which another one was sent last: most streams ask for a certificate and its bundle. */
+/** The last partner of each secret: most streams ask for a certificate and its bundle. */
 const pairs = new WeakMap<SecretItem, { readonly other: SecretItem; readonly version: string }>()
 
 /** The version of several resources: it does not depend on their order. */
@@ -103,7 +103,7 @@ export function combinedVersion(resources: readonly NamedSecret[]): string {
   const [first, second] = resources
   if (first && resources.length === 1) return first.item.version
   if (!first || !second || resources.length > 2) return hashedVersion(resources)
-  // A bundle goes with many certificates, each of which goes with one bundle.
+  // A certificate is sent with one bundle, but a bundle with many certificates.
   const [item, other] = first.item.kind !== 'certificate' ? [second.item, first.item] : [first.item, second.item]
   const known = pairs.get(item)
   if (known?.other === other) return known.version
@@ -118,7 +118,7 @@ function hashedVersion(resources: readonly NamedSecret[]): string {
   const known = combined.get(all)
   if (known !== undefined) return known
   const version = hash('sha256', all)
-  // Streams ask for few combinations, over and over.
+  // Streams repeat a few combinations.
   if (combined.size >= MAX_COMBINED) combined.clear()
   combined.set(all, version)
   return version

@@ -12,7 +12,7 @@ export type StreamReport =
   | ({ readonly kind: 'refused'; readonly reason: string } & SecretReference)
   | ({ readonly kind: 'postponed'; readonly reason: string } & SecretReference)
   | ({ readonly kind: 'pushed'; readonly version: string } & SecretReference)
-  /** `lagMs`: since the response was made to be sent. */
+  /** `lagMs`: the time since the response was composed. */
   | ({ readonly kind: 'acked'; readonly version: string; readonly lagMs: number } & SecretReference)
   /** `detail` is scrubbed of anything that could be a key. */
   | ({ readonly kind: 'nacked'; readonly version: string; readonly detail: string } & SecretReference)
@@ -35,7 +35,7 @@ export interface StreamContext {
   readonly maxNames: number
   readonly messages: MessageComposer
   readonly clock: Pick<Clock, 'now'>
-  /** Hears what the peer was sent and how it answered; absent where nobody asks. */
+  /** Receives what the peer was sent and how it answered; absent if no one needs it. */
   readonly receipts: StreamReceipts | undefined
   /** Called when something became due outside `receive`. */
   wake(): void
@@ -47,13 +47,13 @@ export interface DiscoveryStream<Request, Message = DiscoveryMessage> extends Di
   /** The peer's node id, escaped; empty before the first request. */
   readonly nodeId: string
   readonly names: number
-  /** Each name as it is when its turn comes; `only`: those that are this one, or mean it. */
+  /** Each name in its state at its turn; `only`: names that equal it or resolve to it. */
   subscribed(only?: string): Iterable<SubscribedName>
   /** Throws a `StreamRefusal` that ends the stream. */
   receive(request: Request): void
   /** Call after the permission changed. Returns `false` if the caller is no longer allowed a name that it was granted. */
   review(): boolean
-  /** The one message that is to be sent now, or `undefined`. Whatever it carries counts as sent. */
+  /** The one message to send now, or `undefined`. Its content counts as sent. */
   take(): Message | undefined
   /** Whether it continues when the peer has ended its side. Default: no. */
   readonly outlivesRequests?: boolean

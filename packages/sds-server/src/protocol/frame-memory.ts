@@ -1,4 +1,4 @@
-/** Memory of frames that were written, for the next ones: to allocate it, and to collect it, cost a quarter of a response. */
+/** Reuses the memory of written frames: allocating and collecting it cost a quarter of a response. */
 
 /** Every buffer is a multiple of it. */
 const STEP_BYTES = 1_024
@@ -8,7 +8,7 @@ const MAX_STEPS = 16
 const MAX_KEPT = 16
 
 export class FrameMemory {
-  /** By their length in steps. */
+  /** Kept buffers by length in steps. */
   readonly #kept: ArrayBufferLike[][] = Array.from({ length: MAX_STEPS + 1 }, () => [])
 
   /** A buffer of `length` bytes, whose content is arbitrary and holds no key. */
@@ -18,7 +18,7 @@ export class FrameMemory {
     return Buffer.from(memory, 0, length)
   }
 
-  /** Takes back what `take` returned, without a key, and in nobody's use any more. */
+  /** Takes back a buffer from `take` that holds no key and is no longer in use. */
   giveBack({ buffer }: Buffer): void {
     const kept = this.#kept[buffer.byteLength / STEP_BYTES]
     if (kept && kept.length < MAX_KEPT) kept.push(buffer)

@@ -82,7 +82,7 @@ test("Envoy's extensions and metadata are not decoded", () => {
   ])
 })
 
-test('the methods are those of the official service', async () => {
+test("the methods are the official service's", async () => {
   const { SDS_SERVICE } = await import('../grpc/discovery-service.ts')
   const root = load(official, ['envoy/service/secret/v3/sds.proto'])
   assert.deepEqual(Object.keys(root.lookupService(SDS_SERVICE).methods).sort(), [

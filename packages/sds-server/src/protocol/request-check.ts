@@ -8,8 +8,8 @@ export const SECRET_TYPE_URL = 'type.googleapis.com/envoy.extensions.transport_s
 const MAX_NAME_BYTES = 2048
 
 /**
- * Refuses any other type. An empty type is the one of the method that was called, as the xDS protocol has it for APIs
- * of one type.
+ * Refuses any other type. An empty type means the type of the method, as the xDS protocol allows for APIs with one
+ * type.
  */
 export function checkTypeUrl(typeUrl: string): void {
   if (typeUrl === '' || typeUrl === SECRET_TYPE_URL) return
@@ -19,7 +19,7 @@ export function checkTypeUrl(typeUrl: string): void {
   )
 }
 
-/** Refuses a stream whose first request does not say who asks; later requests may leave the node out. */
+/** Refuses a stream whose first request has no node id; later requests may leave the node out. */
 export function checkNode(node: { readonly id: string } | undefined): string {
   if (node?.id) return escapePeerName(node.id)
   throw new StreamRefusal(

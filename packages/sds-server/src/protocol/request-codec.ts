@@ -5,7 +5,7 @@ import { HealthCheckRequest } from '../gen/grpc/health/v1/health.ts'
 import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
 
-/** Bytes that are not a request are a kind of result: they are the peer's fault, and not a bug. */
+/** Malformed bytes are a result and no exception: they are the peer's fault, not a bug. */
 export type Decoded<Request> = { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
 
 const decodeAnyDiscoveryRequest = decoder(DiscoveryRequest)
@@ -84,11 +84,11 @@ function endOfShortText(bytes: Buffer, field: number): number {
   return length >= 0x80 || end > bytes.length ? Number.NaN : end
 }
 
-/** Fewer are read as quickly as they are compared. */
+/** Reading fewer costs no more than comparing them. */
 const MANY_NAMES = 16
-/** Of all fields, as the largest request has by default: what is kept stays when its peer is gone. */
+/** The most bytes of name fields kept, the default bound of a request: they stay after their peer is gone. */
 const MOST_KEPT_BYTES = 262_144
-/** Of the last request that had many: their fields in the message, and what these say. */
+/** The name fields of the last request with many names, and their texts. */
 let lastNames: { readonly fields: Buffer; readonly texts: readonly string[] } = { fields: Buffer.alloc(0), texts: [] }
 
 /** The names from the one at `start` on. A peer repeats all of them in each ACK: many of them become text once. */
@@ -106,7 +106,7 @@ function namesFrom(bytes: Buffer, start: number): { readonly texts: string[]; re
     texts.push(bytes.toString('utf8', end + 2, next))
     end = next
   }
-  // Copies: the rest of the message goes, and its reader may change its list.
+  // Copies, since the message is released, and the caller may change its list.
   if (texts.length >= MANY_NAMES && end - start <= MOST_KEPT_BYTES)
     lastNames = { fields: Buffer.from(bytes.subarray(start, end)), texts: texts.slice() }
   return { texts, end }
@@ -118,7 +118,7 @@ function isSecretType(bytes: Buffer, start: number, end: number): boolean {
   return true
 }
 
-/** Reads texts where they lie: the views that the reader would make of them cost more than all else in a request. */
+/** Reads texts in place: the base class's views of them cost more than the rest of a request. */
 class RequestReader extends BinaryReader {
   readonly #bytes: Buffer
 

@@ -27,11 +27,11 @@ export interface WellKnownNames {
   readonly all: string
 }
 
-/** All names that do not mean what their form says. */
+/** All names whose meaning does not follow from their form. */
 export interface ResourceNames extends WellKnownNames {
-  /** Names that stand for secrets that others write: none of them has a meaning by its form. Default: none. */
+  /** Aliases of secrets that others write: no alias has a meaning by its form. Default: none. */
   readonly files?: ReadonlyMap<string, FileSecretName>
-  /** Where `kubernetes://NAME` is. Default: such a name is refused. */
+  /** The namespace of `kubernetes://NAME`. Default: such a name is refused. */
   readonly namespace?: string
 }
 

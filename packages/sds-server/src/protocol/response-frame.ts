@@ -16,15 +16,15 @@ export interface KeySlot {
  * at all other times there are zeros in their place.
  */
 export class ResponseFrame {
-  /** Prefix and message. Must not be changed, and not be read without having been acquired. */
+  /** Prefix and message. Never change it, and read it only while acquired. */
   readonly bytes: Buffer
   readonly #slots: readonly KeySlot[]
   readonly #memory: FrameMemory | undefined
   #writers = 0
 
   /**
-   * Takes over `bytes`: the prefix, which is filled in here, and the message without its keys. `memory` is where they are
-   * from, for a frame that is written once.
+   * Takes over `bytes`: the prefix, which is filled in here, and the message without its keys. `memory`: their origin, for
+   * a frame that is written once.
    */
   constructor(bytes: Buffer, slots: readonly KeySlot[], memory?: FrameMemory) {
     this.bytes = bytes
@@ -35,8 +35,8 @@ export class ResponseFrame {
   }
 
   /**
-   * Room for a message of `length` bytes behind its prefix: in `memory`, or never used before. Never from Node's pool, which
-   * is never wiped.
+   * Room for a message of `length` bytes behind its prefix: from `memory`, or newly allocated. Never from Node's pool, which
+   * is not wiped.
    */
   static allocate(length: number, memory?: FrameMemory): Buffer {
     return memory ? memory.take(PREFIX_BYTES + length) : Buffer.allocUnsafeSlow(PREFIX_BYTES + length)
@@ -50,7 +50,7 @@ export class ResponseFrame {
     return this.bytes.subarray(PREFIX_BYTES)
   }
 
-  /** To be called before each write. Throws if a key was wiped meanwhile: then nothing is acquired. */
+  /** Call it before each write. Throws, and acquires nothing, if a key was wiped meanwhile. */
   acquire(): this {
     if (this.#writers === 0) {
       try {
@@ -65,8 +65,8 @@ export class ResponseFrame {
   }
 
   /**
-   * To be called once after each write, however it ended. `isWritten`: every byte was. Where it was not, HTTP/2 can still
-   * point at a part of it that waits in the socket of the peer, so that its memory must not get the key of another caller.
+   * Call it once after each write, however it ended. `isWritten`: every byte was written. Otherwise HTTP/2 may still send
+   * from this memory to the peer's socket, so the memory must never hold another caller's key.
    */
   release(isWritten: boolean): void {
     this.#writers--

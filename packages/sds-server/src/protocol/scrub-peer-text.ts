@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { copyStart, escapeUnprintable } from './escape-peer-name.ts'
 
 const MAX_VISIBLE = 200
-/** More than the longest text by which key material is known: one that begins later cannot show. */
+/** Longer than any pattern of key material: one that begins later cannot become visible. */
 const LONGEST_SIGN = 64
 
 /** Each of these may begin key material, in the forms in which a peer may dump a Secret. */
@@ -26,9 +26,9 @@ const KEY_MATERIAL = new RegExp(
 )
 
 /**
- * Reduces the text of a NACK to what may be kept. Envoy puts a debug dump of a Secret that it could not decode, private
- * key included, into `error_detail`, so the text ends at the first thing that could be key material, or after 200
- * characters. The length and a hash name the part that was cut off, so that equal reports can be recognized.
+ * Reduces the text of a NACK to the part that is safe to keep. Envoy puts a debug dump of a Secret that it could not
+ * decode, private key included, into `error_detail`, so the text ends before the first possible key material, or after 200
+ * characters. The length and a hash stand for the rest, so that equal reports can be recognized.
  */
 export function scrubPeerText(text: string): string {
   // A peer may send 256 kB, which would take 50 ms to look through.

@@ -34,7 +34,7 @@ test('a SotW response has every field in its place', () => {
   assert.deepEqual(namesOf(response), [API, WEB])
 })
 
-test('in SotW a name without a secret has one with session ticket keys, of which there is none', () => {
+test('in SotW a name without a secret has one with an empty list of session ticket keys', () => {
   const message = { nonce: 'n', version: 'v', resources: [], removed: ['kubernetes://gateway', 'other'] }
   const { resources, nonce } = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
   assert.equal(nonce, 'n')

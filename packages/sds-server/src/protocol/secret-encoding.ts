@@ -10,10 +10,10 @@ import { SECRET_TYPE_URL } from './request-check.ts'
 import { type KeySlot, ResponseFrame } from './response-frame.ts'
 import type { NamedSecret } from './subscriptions.ts'
 
-/** A resource without its key, which is put into its place when it is sent. */
+/** A resource without its key, which is inserted when it is sent. */
 interface EncodedResource {
   readonly bytes: Uint8Array
-  /** Absent where there is none. */
+  /** Absent if the resource has no key. */
   readonly key: SealedKey | undefined
   readonly keyOffset: number
 }
@@ -28,7 +28,7 @@ export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array
   readonly #encodeRemoved: (name: string, isExpired: boolean) => Uint8Array
   readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
-  /** Encoded so far for one response only: most certificates have one stream, and what is kept would be 2 kB for each. */
+  /** Items encoded for one response so far: most certificates have one stream, and keeping them would cost 2 kB each. */
   readonly #once = new WeakSet<SecretItem>()
   readonly #shared = new WeakMap<DiscoveryMessage, ResponseFrame>()
   readonly #memory = new FrameMemory()
@@ -95,7 +95,7 @@ export class ResponseEncoder {
   }
 }
 
-/** In no text and in no length, of which the last byte is below 128: so this finds the key's place and no other. */
+/** 0xff cannot occur in UTF-8 or end a varint, so a run of it marks only the key's place. */
 const PLACEHOLDER = 0xff
 
 function encodeWithoutKey(
@@ -147,7 +147,7 @@ function writeTextField(target: Buffer, start: number, number: number, text: str
   return at + target.write(text, at)
 }
 
-/** Has memory from one resource to the next: each would take six pieces of its own, and memory beside the heap is dear. */
+/** Shared by all resources: a writer for each would make six allocations, and memory outside the heap is expensive. */
 let writer = new BinaryWriter()
 
 function encoded<Content>(
@@ -157,7 +157,7 @@ function encoded<Content>(
   try {
     return codec.encode(content, writer).finish()
   } catch (error) {
-    // It holds a part of this one.
+    // The writer still holds a part of this resource.
     writer = new BinaryWriter()
     throw error
   }
@@ -178,14 +178,14 @@ export function sotwEncoder(): ResponseEncoder {
 const RESOURCE_TYPE_URL = 'type.googleapis.com/envoy.service.discovery.v3.Resource'
 
 /**
- * A resource without a secret. Envoy rejects it, as every secret that is not the one it asked for, and removes it at once. With the
- * version that Envoy has, it would count as a sign of life.
+ * A resource without a secret. Envoy rejects it, like every secret that it did not ask for, and removes its own at once.
+ * It would count as a heartbeat with the version that Envoy has.
  */
 const EXPIRED: Resource = { version: 'none', resource: undefined, name: '', ttl: { seconds: 0, nanos: 0 } }
 
 /**
- * `session_ticket_keys` of a Secret, without any key. The rules of the message want one, so Envoy rejects the secret
- * whatever it is to be used for. No rule forbids an empty Secret, which as a validation context would let in every peer.
+ * `session_ticket_keys` of a Secret, without any key. The validation rules require one, so Envoy rejects the secret for
+ * every use. No rule forbids an empty Secret, which as a validation context would admit every peer.
  */
 const NO_TICKET_KEYS = Buffer.from([(3 << 3) | 2, 0])
 

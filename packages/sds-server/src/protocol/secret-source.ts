@@ -1,4 +1,4 @@
-/** Where the server takes its secrets from: the few methods of core's SecretManager that it needs. */
+/** The server's source of secrets: the few methods of core's SecretManager that it needs. */
 import {
   ALL_BUNDLES,
   type FileSecretName,
@@ -10,17 +10,17 @@ import {
 import { formatFileName } from '@livery/core/file-secrets'
 import type { SpiffeId } from '@livery/core/plugin'
 
-/** Implemented by core's SecretManager. Nothing here waits: a watch reports what is not there yet. */
+/** Implemented by core's SecretManager. Nothing here waits: a watch reports secrets that come later. */
 export interface SecretSource {
   readonly trustDomain: string
-  /** Hears what each live stream was sent and how its peer answered. Default: nobody asks. */
+  /** Receives what each live stream was sent and how its peer answered. Default: none. */
   readonly receipts?: Receipts
-  /** The secrets that others write, where the agent serves such. */
+  /** The secrets that others write, if the agent serves any. */
   readonly files?: FileSource | undefined
-  /** An identity that was added, or a bundle that is held. */
+  /** Whether it is an added identity, or a known bundle. */
   knows(name: SecretName): boolean
   identities(): Iterable<SpiffeId>
-  /** The trust domains whose bundle is held or waited for, its own first. */
+  /** The trust domains with a bundle, known or awaited, its own first. */
   trustDomains(): Iterable<string>
   /**
    * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name
@@ -37,7 +37,7 @@ interface FileSource {
   noRoom(name: FileSecretName): string | undefined
   /** Whether a name, as `formatFileName` has it, is watched. */
   holds(name: string): boolean
-  /** Why a name is none that is served, whatever is written; after "it …". */
+  /** Why a name can never be served; after "it …". */
   refusal(name: FileSecretName): string | undefined
   /** Why the secret cannot be read now, as far as a quick look shows. */
   problem(name: FileSecretName): string | undefined

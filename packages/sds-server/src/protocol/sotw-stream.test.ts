@@ -58,7 +58,7 @@ test('default on the socket of one identity is that identity, answered as defaul
   assert.equal(leaf.subjectAltName, `URI:${API}`)
 })
 
-test('the well-known names are those of the configuration', async () => {
+test('the well-known names come from the configuration', async () => {
   await using running = await startServer({ identity: API }, { names: { default: 'me', root: 'roots' } })
   const stream = running.connect().sotw()
   stream.ask('me', 'roots')

@@ -12,9 +12,9 @@ import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
 import { type SubscribedName, Subscriptions } from './subscriptions.ts'
 
 /**
- * What a peer gets that asks only for names that it is refused: a response without resources, or one in which each has a
- * secret that no peer accepts. Envoy ignores the first, and waits for its `initial_fetch_timeout`. With the second, a recent Envoy that
- * asks for one name also takes the name for removed, and ends the handshakes that wait for it.
+ * The answer to a peer that asks only for names that it is refused: a response without resources (`omit`), or one secret per
+ * name that no peer accepts (`invalidate`). Envoy ignores the first, and waits for its `initial_fetch_timeout`. After the
+ * second, a recent Envoy that asks for one name treats it as removed, and ends the handshakes that wait for it.
  */
 export type RefusedNames = 'omit' | 'invalidate'
 
@@ -31,10 +31,10 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   #interest: Interest = 'nothing yet'
   /** The names of the previous request, which most of the next requests repeat. */
   #named: readonly string[] = []
-  /** Due is a response without a secret; the names are those that it answers as invalid. */
+  /** The names that a due response without a secret answers as invalid. */
   #refusalDue: readonly string[] | undefined
   readonly #refusedNames: RefusedNames
-  /** Whether the peer takes a secret whose time is over for a removed one. */
+  /** Whether the peer treats an expired secret as removed. */
   #takesExpiry = false
 
   constructor(context: StreamContext, refusedNames: RefusedNames = 'omit') {
@@ -62,7 +62,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const isSame = this.#interest === 'named' && isSameList(request.resourceNames, this.#named)
     if (!isSame) checkNames(request.resourceNames, this.#context.maxNames)
 
-    // On a new stream a nonce is left over from an earlier one, and says nothing here.
+    // A nonce in the first request is left over from an earlier stream, and means nothing here.
     const answersNonce = !isFirst && request.responseNonce !== ''
     if (answersNonce && !this.#acknowledgements.acknowledge(request.responseNonce, request.errorDetail)) return
     const isInitial = isFirst || (request.responseNonce === '' && request.errorDetail === undefined)
@@ -84,7 +84,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const refused = this.#refusalDue
     if (resources.length === 0 && !refused) return undefined
     this.#refusalDue = undefined
-    // A peer rejects a response as a whole: what is invalid never goes with a secret.
+    // A peer rejects a response as a whole: invalid resources never travel with a secret.
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
     // Envoy would look for the other names of the stream among the removed ones.
     const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
@@ -125,7 +125,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   }
 }
 
-/** Before 1.37 Envoy has no secret removed over SotW: it would end. */
+/** Envoy before 1.37 would crash if a secret were removed over SotW. */
 function takesExpiry(node: Node | undefined): boolean {
   const { majorNumber = 0, minorNumber = 0 } = node?.userAgentBuildVersion?.version ?? {}
   return node?.userAgentName === 'envoy' && (majorNumber > 1 || (majorNumber === 1 && minorNumber >= 37))

@@ -6,11 +6,11 @@ import { ledgerName } from './secret-source.ts'
 
 /** Whether the caller of a stream is allowed a name. */
 export type Resolution =
-  /** It may be requested: it is known, or to be issued on demand. */
+  /** It may be requested: it is known, or issued on demand. */
   | { readonly kind: 'granted'; readonly secret: SecretName }
   /** It will be issued on demand in its turn: its caller asks for new identities faster than it may. */
   | { readonly kind: 'postponed'; readonly secret: SecretName; readonly reason: string }
-  /** Allowed, but nothing is known of it; it is answered if it becomes known. */
+  /** Allowed but unknown; it is answered once it becomes known. */
   | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
   | { readonly kind: 'refused'; readonly reason: string }
 
@@ -21,11 +21,11 @@ export interface SecretView {
   /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
   /**
-   * The identities that are the caller's own, in a stable order: that of `default`, or those that its rules name and the
-   * source knows. Empty if it has none.
+   * The caller's own identities, in a stable order: the identity behind `default`, or the identities that its rules name
+   * and the source knows. Empty if it has none.
    */
   ownIdentities(): readonly SpiffeId[]
-  /** Whether the caller is still allowed a secret that it was granted. Under other rules it has another view: one says the same always. */
+  /** Whether the caller is still allowed a granted secret. A view never changes its answers: new rules make a new view. */
   mayHave(secret: SecretName): boolean
   watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
@@ -47,7 +47,7 @@ export interface SubscribedName {
   readonly reason: string | undefined
   /** The newest version; `undefined` while there is none for this caller. */
   readonly current: string | undefined
-  /** The version that the peer was sent last, or said that it has when it came. */
+  /** The version that the peer was sent last, or claimed to have when it connected. */
   readonly sent: string | undefined
   /** The version that it accepted last on this stream. Clients of the Workload API accept none. */
   readonly accepted: string | undefined
@@ -78,7 +78,7 @@ export interface NameBudget {
   removeName(length: number): void
 }
 
-/** Counts what is held because a caller asked for it; `isHeld` reports whether an earlier one is still held. */
+/** Counts what is kept at a caller's request; `isHeld` reports whether an earlier identity is still kept. */
 export interface HoldBudget {
   /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
@@ -88,7 +88,7 @@ export interface HoldBudget {
 
 /** The names of one kind that are watched, for all callers together. */
 export interface FileRoom {
-  /** `secrets`: those of Kubernetes, of which far fewer can be watched. */
+  /** `secrets`: Kubernetes Secrets; far fewer of them can be watched. */
   readonly kind: 'files' | 'secrets'
   holds(name: string): boolean
   /** How many more can be watched. */
@@ -114,7 +114,7 @@ const MAX_VERSION = 128
 export class Subscriptions implements Disposable {
   readonly #context: SubscriptionContext
   readonly #entries = new Map<string, Subscription>()
-  /** Without repetition, in the order in which they became due. */
+  /** Distinct entries, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
@@ -191,7 +191,7 @@ export class Subscriptions implements Disposable {
     return resolution
   }
 
-  /** After the view changed: asks again for refused and unknown names. Returns `false` if the caller lost a name that it was granted. */
+  /** Call it after the view changed: asks again for refused and unknown names. Returns `false` if the caller lost a granted name. */
   review(): boolean {
     const entries = [...this.#entries.values()]
     const { view } = this.#context
@@ -214,7 +214,7 @@ export class Subscriptions implements Disposable {
     this.#removed.add(name)
   }
 
-  /** The newest version of everything due; from now on the peer counts as having it. */
+  /** The newest version of everything due. The peer counts as having it from now on. */
   takeDue(): NamedSecret[] {
     if (this.#due.length === 0) return []
     const secrets: NamedSecret[] = []
@@ -229,7 +229,7 @@ export class Subscriptions implements Disposable {
     return secrets
   }
 
-  /** From now on the peer counts as having none of them; until then it has the version that it was sent. */
+  /** The names that were removed. The peer counts as having none of them from now on. */
   takeRemoved(): string[] {
     const names = this.#removed ? [...this.#removed] : []
     this.#removed = undefined
@@ -272,9 +272,9 @@ export class Subscriptions implements Disposable {
   }
 
   /**
-   * Requests an identity that was granted and has no certificate: one that the source no longer holds is issued again
-   * where the socket does so on demand. Its watch stays, so that it is neither idle nor evicted. The source may be calling
-   * its listeners.
+   * Requests a granted identity without a certificate: if the source no longer keeps it, a socket with onDemand has it issued
+   * again. Its watch stays, so that it is neither idle nor evicted. May run inside a call of the source to its
+   * listeners.
    */
   #request(entry: Subscription): void {
     const { resolution } = entry
@@ -288,7 +288,7 @@ export class Subscriptions implements Disposable {
     if (again.kind === 'granted') entry.watch?.request()
   }
 
-  /** `undefined` also for what is no longer allowed: a name may have been granted under other rules. */
+  /** Also `undefined` for a secret that is no longer allowed: the name may have been granted under other rules. */
   #current(entry: Subscription): SecretItem | undefined {
     const { resolution, watch } = entry
     if (resolution.kind === 'refused') return undefined

@@ -13,9 +13,9 @@ export type AcceptWaiting = (
   most: number,
 ) => { readonly descriptors: readonly number[]; readonly error?: string }
 
-/** Connections that are accepted between two looks at the time. */
+/** Connections that are accepted between two readings of the clock. */
 const ACCEPTED_TOGETHER = 64
-/** The most time that accepting takes in one turn of the event loop: about as much as the rest of it takes under a flood. */
+/** The most time for accepting in one turn of the event loop: about as much as the rest of the turn takes under a flood. */
 const ACCEPT_MS = 16
 const FAILURE_INTERVAL_MS = 10_000
 const SHORTAGES: Readonly<Record<string, { readonly cause: string; readonly remedy: string }>> = {
@@ -29,13 +29,13 @@ const NO_MEMORY = { cause: 'the kernel has no memory for them', remedy: 'give th
 
 type OnFailure = (error: unknown) => void
 
-/** An accepted connection. Of one that is closed at once no socket of Node is made, which costs ten times as much. */
+/** An accepted connection. Closing it at once makes no Node socket, which would cost ten times as much. */
 export interface Arrival {
   /** `undefined` once it is closed. */
   readonly descriptor: number | undefined
-  /** Whether it can wait for `open`: of a socket of Node bytes are read before. */
+  /** Whether it can wait for `open`: a Node socket would read bytes meanwhile. */
   readonly canWait: boolean
-  /** Instead of `close`, and once. `undefined` if that failed, which is reported. */
+  /** Call it once, instead of `close`. `undefined` if it failed, which is reported. */
   open(): Socket | undefined
   close(): void
 }
@@ -48,7 +48,7 @@ interface AcceptOptions {
   onFailure(error: unknown): void
 }
 
-/** For who has a use for sockets of Node alone. */
+/** Adapts a listener that takes only sockets of Node. */
 export function asSocket(onConnection: (socket: Socket) => void): (arrival: Arrival) => void {
   return arrival => {
     const socket = arrival.open()
@@ -56,7 +56,7 @@ export function asSocket(onConnection: (socket: Socket) => void): (arrival: Arri
   }
 }
 
-/** Reports the first of a storm of failures: the cause is the same for the thousands of connections that come with it. */
+/** Reports only the first of many failures: thousands of connections fail for one cause. */
 export function failureReporter(clock: Clock, onFailure: OnFailure): OnFailure {
   let reportedAt = Number.NEGATIVE_INFINITY
   return error => {
@@ -69,8 +69,8 @@ export function failureReporter(clock: Clock, onFailure: OnFailure): OnFailure {
 }
 
 /**
- * Accepts all connections that wait behind the first, as long as that takes no longer than the rest of a turn: the queue in
- * the kernel is one for all callers, and a flood of one would fill it. A failure of one does not affect the others.
+ * Accepts all connections that wait behind the first, within the time bound: all callers share one queue in the kernel,
+ * which a flood of one would fill. A failure of one does not affect the others.
  */
 export function acceptTogether(server: Server, first: Socket, options: AcceptOptions): void {
   const { path, acceptWaiting, onFailure } = options
@@ -82,7 +82,7 @@ export function acceptTogether(server: Server, first: Socket, options: AcceptOpt
   do {
     const { descriptors, error } = acceptWaiting(listener, ACCEPTED_TOGETHER)
     for (const fd of descriptors) handOver(new WaitingArrival(fd, onFailure), options)
-    // Without descriptors libuv would close the next connection and report nothing.
+    // libuv without descriptors would close the next connection and report nothing.
     if (error !== undefined) onFailure(shortageError(path, error))
     accepted = descriptors.length
   } while (accepted === ACCEPTED_TOGETHER && performance.now() < end)
@@ -97,7 +97,7 @@ function handOver(arrival: Arrival, { onArrival, onFailure }: AcceptOptions): vo
   }
 }
 
-/** One that Node has accepted. */
+/** A connection that Node has accepted. */
 class OpenArrival implements Arrival {
   readonly canWait = false
   readonly #socket: Socket

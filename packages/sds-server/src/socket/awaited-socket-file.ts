@@ -78,7 +78,7 @@ export class AwaitedSocketFile {
     this.#waiting = { error, retry }
   }
 
-  /** Whatever keeps the path now, the next attempt may succeed. */
+  /** Ignores every failure: the next attempt may succeed. */
   async #retry(options: Awaited): Promise<void> {
     const { path, onEvent } = options
     const before = this.#waiting?.error.message

@@ -12,7 +12,7 @@ export interface DescriptorShortage {
   readonly message: string
 }
 
-/** `undefined` where it is unknown, as without /proc, and where there is no limit. */
+/** `undefined` if there is no limit, or it is unknown, as without /proc. */
 export function readDescriptorLimit(): number | undefined {
   try {
     return parseDescriptorLimit(readFileSync('/proc/self/limits', 'utf8'))

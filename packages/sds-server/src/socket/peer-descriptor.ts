@@ -10,7 +10,7 @@ export function descriptorOf(socket: Server | Socket): number | undefined {
   return typeof handle.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined
 }
 
-/** The process that listens at a path, as it was when it began to; `undefined` where that cannot be known. */
+/** The process that listens at a path, as it was when it began to; `undefined` if unknown. */
 export async function readListener(
   path: string,
   read: ReadPeerCredentials | undefined,
@@ -22,7 +22,7 @@ export async function readListener(
     const descriptor = descriptorOf(socket)
     return descriptor === undefined ? undefined : read(descriptor)
   } catch {
-    // It does not take connections, or is gone.
+    // The listener accepts no connections, or is gone.
     return undefined
   } finally {
     socket.destroy()

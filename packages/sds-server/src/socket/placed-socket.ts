@@ -11,13 +11,13 @@ export interface PlacementOptions {
   readonly path: string
   /** Default: 0o660. */
   readonly mode?: number | undefined
-  /** Numeric; default: that of the process. */
+  /** Numeric; default: the user of the process. */
   readonly owner?: number | undefined
-  /** Numeric; default: that of the process. */
+  /** Numeric; default: the group of the process. */
   readonly group?: number | undefined
 }
 
-/** A server that listens, and the file that leads to it. */
+/** A listening server and its socket file. */
 export interface Listener {
   readonly server: Server
   readonly file: BigIntStats
@@ -31,9 +31,9 @@ export const DEFAULT_MODE = 0o660
 const BACKLOG = 4096
 
 /**
- * Binds under a private name and moves the socket to the path, in the place of `occupant`. Both folders are open
- * meanwhile and reached through their descriptors, so that renaming them leads nowhere else. Rejects with the system's
- * error, EEXIST if something else than `occupant` is at the path.
+ * Binds under a private name and moves the socket to the path, replacing `occupant`. Both folders are reached through open
+ * descriptors, so that renaming them has no effect. Rejects with the system's error, EEXIST if anything but `occupant` is
+ * at the path.
  */
 export async function bindAndPlace(
   { path, mode = DEFAULT_MODE, owner = -1, group = -1 }: PlacementOptions,
@@ -41,7 +41,7 @@ export async function bindAndPlace(
   onListening: (server: Server) => void,
 ): Promise<Listener> {
   await using folder = await open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY)
-  // Until its own mode is right, nobody else can reach the socket.
+  // Nobody else can reach the socket here until its mode is set.
   const privateName = await mkdtemp(`${through(folder, dirname(path))}/.sds-`)
   const server = createServer()
   try {
@@ -101,14 +101,14 @@ async function removeDirectory(path: string): Promise<void> {
   for (const remove of [() => unlink(join(path, 's')), () => rmdir(path)]) await remove().catch(() => {}) // Moved to its place, or never made. An empty folder that stays does no harm.
 }
 
-/** The private name is longer than the path, so where it is too long it is reached through the open directory. */
+/** The private name is longer than the path; if it is too long, the open directory shortens it. */
 async function bind(server: Server, privatePath: string, throughDirectory: string): Promise<void> {
   const path = Buffer.byteLength(privatePath) <= MAX_SOCKET_PATH_BYTES ? privatePath : throughDirectory
   server.listen({ path, backlog: BACKLOG })
   await once(server, 'listening')
 }
 
-/** Only what was looked at is replaced; rejects with EEXIST where somebody else was quicker. */
+/** Replaces only the inspected file; rejects with EEXIST if another file is there by then. */
 async function moveTo(to: string, from: string, occupant: BigIntStats | undefined): Promise<void> {
   if (occupant) {
     const present = await lstat(to, { bigint: true }).catch(() => undefined)

@@ -7,7 +7,7 @@
  * - `not-a-socket`: something else is at the path, and is left alone.
  * - `live-owner`: another process accepts connections there.
  * - `bind-failed`: the kernel refused; `cause` is its error.
- * - `closed`: the server, or that socket of it, was closed before it could listen.
+ * - `closed`: the server, or its socket, was closed before it could listen.
  */
 export type SdsServerErrorCode =
   | 'invalid-config'

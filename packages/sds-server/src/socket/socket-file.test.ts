@@ -132,7 +132,7 @@ test('the socket appears with its mode, in a directory that is made for it, and 
   assert.ok(await canConnect(place.path))
 })
 
-test('mode, owner and group are those of the options, whatever the umask is', async t => {
+test('mode, owner and group follow the options, whatever the umask is', async t => {
   const place = await makePlace(t)
   const before = process.umask(0o777)
   const uid = process.getuid?.() ?? 0
@@ -316,7 +316,7 @@ while True:
     connection.close()
 `
 
-/** An agent whose folder is shared with another user, who has put a socket of their own in the place of the agent's. */
+/** An agent whose folder is shared with another user, who has replaced the agent's socket. */
 async function loseToAnother(t: TestContext, options: Partial<SocketFileOptions> = {}): Promise<Place> {
   const place = await makePlace(t)
   const directory = dirname(place.path)
@@ -353,7 +353,7 @@ for (const [how, options] of [
   })
 
 for (const [what, put] of [
-  ['a link to a socket of its own', (path: string) => symlink(`${path}.evil`, path)],
+  ['a link to another socket', (path: string) => symlink(`${path}.evil`, path)],
   ['a file', (path: string) => writeFile(path, '')],
 ] as const)
   test(`a path in whose place another user has put ${what} is taken back`, { skip: noSecondUser }, async t => {

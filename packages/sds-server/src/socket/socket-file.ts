@@ -27,7 +27,7 @@ export interface SocketFileOptions extends PlacementOptions {
   readonly clock: Clock
   /** Default: one connection a turn of the event loop, as libuv takes them. */
   readonly acceptWaiting?: AcceptWaiting | undefined
-  /** Gives up what is tried again. */
+  /** Ends the retries. */
   readonly signal?: AbortSignal | undefined
   /** Reads which process listens at the path. Default: the owner of the file counts. */
   readonly readPeerCredentials?: ReadPeerCredentials | undefined
@@ -36,16 +36,16 @@ export interface SocketFileOptions extends PlacementOptions {
 }
 
 export type SocketFileEvent =
-  /** The file had vanished or was moved, or a successor that failed had replaced it, and was made again; connections continue. */
+  /** The file vanished, was moved, or was replaced by a successor that failed. It was made again; connections continue. */
   | { readonly kind: 'socket-recreated'; readonly path: string }
   /**
    * Another process, of root or of this user, took the path; this one continues to serve its connections, and takes the
-   * path again when nobody listens there any longer.
+   * path back once nobody listens there.
    */
   | { readonly kind: 'socket-superseded'; readonly path: string }
-  /** Another user had put a socket, a link or a file in the place of this one, which has replaced it again. */
+  /** Another user replaced this socket by a socket, a link or a file; it was restored. */
   | { readonly kind: 'socket-reclaimed'; readonly path: string; readonly from: string }
-  /** The folder was opened to others after the start, who can replace the socket. Reported when the file is made again. */
+  /** The folder was opened after the start to others, who can replace the socket. Reported when the file is made again. */
   | { readonly kind: 'socket-folder-unsafe'; readonly path: string; readonly error: unknown }
   /** The user or group that the socket is given to may not get through a folder of its path. Reported once, at the start. */
   | { readonly kind: 'socket-unreachable'; readonly path: string; readonly reason: string }
@@ -61,11 +61,11 @@ export type SocketFileEvent =
     }
   /** A socket that was waiting listens. */
   | { readonly kind: 'socket-acquired'; readonly path: string }
-  /** Connections could not be accepted, most often for want of file descriptors. At most one in 10 s. */
+  /** Connections could not be accepted, mostly for lack of file descriptors. At most one in 10 s. */
   | { readonly kind: 'accept-failed'; readonly path: string; readonly error: unknown }
 
 const WATCH_INTERVAL_MS = 5_000
-/** All of this process. */
+/** The listening socket files of this process. */
 const LISTENING = new Set<SocketFile>()
 
 type State =
@@ -109,7 +109,7 @@ export class SocketFile implements AsyncDisposable {
     await this.#look
   }
 
-  /** Accepts no more connections, and removes the file unless it is another's. Accepted ones are not touched. */
+  /** Accepts no more connections, and removes the file unless it belongs to another server. Accepted ones continue. */
   async close(): Promise<void> {
     const state = this.#state
     if (state.kind !== 'closed') state.watch[Symbol.dispose]()
@@ -159,7 +159,7 @@ export class SocketFile implements AsyncDisposable {
     if (event && this.#state.kind !== 'closed') this.#options.onEvent(event)
   }
 
-  /** Whoever can rename in the folder can put one socket of this process in the place of another: nobody took over. */
+  /** Whether another socket of this process was renamed to this path: nobody took over. */
   #isMoved({ file }: Occupant): boolean {
     const others = [...LISTENING].filter(each => each.#options.path !== this.#options.path)
     return others.some(each => each.#state.kind !== 'closed' && isSameFile(file, each.#state.listener.file))
@@ -189,8 +189,8 @@ async function occupantOf({ path, readPeerCredentials }: SocketFileOptions): Pro
 }
 
 /**
- * What another user has put there that is no socket, where this process had one: a link can lead to a socket of that user.
- * Nothing can be moved to the place of a folder.
+ * The file, other than a socket, that another user put in place of this process's socket: a link can lead to that user's
+ * socket. A folder is left alone: nothing can be moved onto it.
  */
 async function foreignFile({ path, owner }: SocketFileOptions): Promise<Occupant | undefined> {
   const file = await lstatIfPresent(path)
@@ -199,7 +199,7 @@ async function foreignFile({ path, owner }: SocketFileOptions): Promise<Occupant
   return isTrustedUid(uid) || uid === owner ? undefined : { kind: 'live', file, listener: undefined }
 }
 
-/** Whether a server of root or of this user listens there, by the kernel's word or else by the owner of the file. */
+/** Whether a server of root or of this user listens there, by SO_PEERCRED or else by the owner of the file. */
 function isOurs({ file, listener }: Occupant, { owner }: SocketFileOptions): boolean {
   if (listener) return isTrustedUid(listener.uid)
   return file !== undefined && (isTrustedUid(Number(file.uid)) || Number(file.uid) === owner)
@@ -227,13 +227,13 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
   try {
     return await bindIn(options, occupant)
   } catch (error) {
-    // Somebody else made a socket there just now: look again at whose it is.
+    // Another process made a socket there just now: check again whose it is.
     if (systemErrorCode(error) === 'EEXIST') return await appear(options)
     throw await bindFailure(path, error)
   }
 }
 
-/** Takes the path back. A folder that was safe at the start is better held on to than left to others. */
+/** Takes the path back, even in a folder that is no longer safe: leaving it to others would be worse. */
 async function placeAgain(options: SocketFileOptions, before: Listener, occupant: Occupant): Promise<Listener> {
   const { path, onEvent } = options
   try {

@@ -8,7 +8,7 @@ import type { PlacementOptions } from './placed-socket.ts'
 import { SdsServerError } from './sds-server-error.ts'
 
 const FOLDER_MODE = 0o750
-/** Others get through the folder to a socket that is for one of them, or for all, and cannot list it. */
+/** Others may pass through the folder to a socket for them, but not list it. */
 const FOLDER_MODE_FOR_OTHERS = 0o751
 const CONNECT_BY_OTHERS = 0o002
 
@@ -40,18 +40,18 @@ export async function prepareDirectory({ path, owner, group, mode = 0 }: Placeme
   }
 }
 
-/** In an emptyDir of Kubernetes, which everybody may write to, a folder below it is safe: it belongs to this process alone. */
+/** Suggests a folder below a Kubernetes emptyDir, which everybody may write to: the new folder belongs to this process alone. */
 function untrustedFolder(path: string, cause: UntrustedPathError): SdsServerError {
   const action = `Cannot listen on ${path} as uid ${ownUid()}`
   if (cause.reason !== 'untrusted') return new SdsServerError('bind-failed', `${action}: ${cause.message}`, { cause })
   const below = join(cause.component, 'livery', basename(path))
   const hint =
-    cause.component === dirname(path) ? ` Then use a folder below it, such as ${below}: it is made with mode 0750.` : ''
+    cause.component === dirname(path) ? ` A folder below it works, such as ${below}: it is made with mode 0750.` : ''
   const message = `${action}: others could replace the socket: ${cause.message}${hint}`
   return new SdsServerError('unsafe-directory', message, { cause })
 }
 
-/** Looks at what is at the path; throws an `SdsServerError` (`not-a-socket`) for what must not be replaced. */
+/** Inspects the path; throws an `SdsServerError` (`not-a-socket`) for a file that must not be replaced. */
 export async function inspectPath(path: string): Promise<PathOccupant> {
   const stats = await lstatIfPresent(path)
   if (!stats) return 'nothing'
@@ -75,7 +75,7 @@ export async function lstatIfPresent(path: string): Promise<BigIntStats | undefi
   }
 }
 
-/** A `bind-failed` error that says who tried, and what the folder is like; one that says why already stays. */
+/** A `bind-failed` error with the user, and the state of the folder; an `SdsServerError` stays as it is. */
 export async function bindFailure(path: string, cause: unknown): Promise<SdsServerError> {
   if (cause instanceof SdsServerError) return cause
   const directory = dirname(path)
@@ -96,7 +96,7 @@ function probe(path: string): Promise<PathOccupant> {
   const { promise, resolve } = Promise.withResolvers<PathOccupant>()
   const socket = connect(path)
   socket.on('connect', () => resolve('live'))
-  // Only a refusal proves that nobody listens: EAGAIN is a full queue, EACCES says nothing.
+  // Only ECONNREFUSED proves that nobody listens: EAGAIN is a full queue, EACCES proves nothing.
   socket.on('error', error => {
     const code = systemErrorCode(error)
     resolve(code === 'ECONNREFUSED' ? 'stale' : code === 'ENOENT' ? 'nothing' : 'live')

@@ -1,4 +1,4 @@
-/** Stops and starts the reads of a socket below its HTTP/2 session, for which Node has no public name: `pause()` stops nothing there. */
+/** Stops and starts the reads of a socket below its HTTP/2 session. Node has no public API for it: `pause()` has no effect there. */
 import type { Socket } from 'node:net'
 
 /** Bytes wait in the kernel, and then in the peer. Does nothing where a Node without this internal runs. */
@@ -7,8 +7,8 @@ export function stopReading(socket: Socket): void {
 }
 
 /**
- * Undoes {@link stopReading}. Does nothing once the socket is destroyed, also while its end waits for its streams: its session takes
- * no bytes any longer, and Node throws, in no handler, where a destroyed socket gets some.
+ * Undoes {@link stopReading}. Does nothing once the socket is destroyed, even while its end waits for its streams: its session
+ * takes no more bytes, and Node throws outside any handler if a destroyed socket gets some.
  */
 export function startReading(socket: Socket): void {
   if (!socket.destroyed) call(socket, 'readStart')

@@ -91,7 +91,7 @@ test('what is not one request of this method ends its stream alone', async () =>
   const cases: readonly (readonly [Buffer, number])[] = [
     [HUGE, status.RESOURCE_EXHAUSTED],
     [Buffer.concat([REQUEST, REQUEST]), status.INVALID_ARGUMENT],
-    // A field of seven bytes, of which there is none.
+    // A field that claims seven bytes and has none.
     [Buffer.from([0, 0, 0, 0, 2, 0x0a, 7]), status.INVALID_ARGUMENT],
   ]
   for (const [bytes, expected] of cases) {

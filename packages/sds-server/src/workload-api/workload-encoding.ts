@@ -6,7 +6,7 @@ import { type KeySlot, ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Svid, WorkloadMessage } from './workload-message.ts'
 
-/** Clients of gRPC take no more by default. */
+/** The default limit of gRPC clients. */
 const MAX_RESPONSE_BYTES = 4_194_304
 /** Frames that are kept for further streams, together. */
 const MAX_KEPT_BYTES = 8_388_608
@@ -24,7 +24,7 @@ interface Kept {
 /** One per method. It keeps no key. */
 export class WorkloadEncoder {
   readonly #encode: (message: WorkloadMessage) => ResponseFrame
-  /** By version, the latest last. */
+  /** Kept frames by version, the latest last. */
   readonly #kept = new Map<string, Kept>()
   #keptBytes = 0
 
@@ -57,7 +57,7 @@ export class WorkloadEncoder {
   }
 }
 
-/** A certificate that was dropped and restored has the same version, and its key is in another place. */
+/** A certificate that was dropped and restored has the same version, but another key object. */
 function hasSameKeys(a: WorkloadMessage, b: WorkloadMessage): boolean {
   return a.svids.every(({ item }, index) => item === b.svids[index]?.item)
 }
@@ -169,7 +169,7 @@ function byId(bundles: AllBundlesSecret['bundles']): Record<string, Buffer> {
   return Object.fromEntries(bundles.map(({ trustDomain, bundle }) => [`spiffe://${trustDomain}`, derOf(bundle)]))
 }
 
-/** Each once: bundles can have the same. */
+/** Distinct lists: bundles may share them. */
 function revocationLists({ bundles }: AllBundlesSecret): Buffer[] {
   const lists = new Set(bundles.flatMap(({ bundle }) => blocksOf(Buffer.from(bundle.crl ?? EMPTY))))
   return [...lists].map(pemToDer)

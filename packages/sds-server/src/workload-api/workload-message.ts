@@ -9,11 +9,11 @@ export interface Svid {
 }
 
 export interface WorkloadMessage {
-  /** Of everything in it: two messages with the same one carry the same. */
+  /** The version of the whole content: equal versions mean equal messages. */
   readonly version: string
   /** The default identity first; empty in a message that has only bundles. */
   readonly svids: readonly Svid[]
-  /** The bundles of all trust domains, that of each SVID among them. */
+  /** The bundles of all trust domains, including each SVID's. */
   readonly bundles: AllBundlesSecret
 }
 
@@ -29,7 +29,7 @@ export function composeMessage(svids: readonly Svid[], bundles: AllBundlesSecret
   return { version, svids, bundles }
 }
 
-/** As `composeMessage`, for a stream that sends which trust domains there are, and nothing of their roots. */
+/** As `composeMessage`, for a stream that sends the names of the trust domains without their roots. */
 export function composeTrustDomains(bundles: AllBundlesSecret): WorkloadMessage | undefined {
   if (!bundles.own) return undefined
   return { version: bundles.bundles.map(({ trustDomain }) => trustDomain).join(), svids: [], bundles }

@@ -214,7 +214,7 @@ test('each trust domain has an empty set of JWT keys, pushed when there are othe
   assert.equal(stream.queued, 0)
 })
 
-test('a socket serves it only if it is that of one identity, or says so', async () => {
+test("a socket serves it only if it is one identity's, or says so", async () => {
   for (const socket of [{ workloadApi: false }, { allow: [WEB] }]) {
     await using api = await start(socket)
     assert.equal((await api.client.svids().status).code, status.UNIMPLEMENTED)
@@ -343,7 +343,7 @@ test('a caller that a directory identified has the identity that was chosen for 
   assert.equal((await api.client.svids().status).code, status.PERMISSION_DENIED)
 })
 
-test('streams and pushes are reported as those of SDS', async () => {
+test('streams and pushes are reported as for SDS', async () => {
   await using api = await start()
   const stream = api.client.svids()
   await stream.next()

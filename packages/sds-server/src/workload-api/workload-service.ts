@@ -54,7 +54,7 @@ function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
       return { ...common, ...served('svids', context.svids, context) }
     case 'FetchX509Bundles':
       return { ...common, ...served('bundles', context.bundles, context) }
-    // A client waits for the first answer before it does anything else, also where it needs X.509 alone.
+    // A client waits for the first answer before it does anything else, even if it needs X.509 only.
     case 'FetchJWTBundles':
       return { ...common, ...served('trust-domains', context.jwtBundles, context) }
     case 'FetchJWTSVID':

@@ -1,4 +1,4 @@
-/** One stream of the Workload API without its transport: the caller's identities, and the newest of all that belongs to them. */
+/** One stream of the Workload API without its transport: the caller's identities, with their newest certificates and bundles. */
 import type { SecretItem } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { askAndReport, type DiscoveryStream, type StreamContext } from '../protocol/discovery-protocol.ts'
@@ -9,7 +9,7 @@ import { composeMessage, composeTrustDomains, type Svid, type WorkloadMessage } 
 /** Clients read all certificates of a message, and take 4 MiB. */
 const MAX_IDENTITIES = 64
 
-/** It has no fields, and answers nothing. */
+/** It has no fields, and acknowledges nothing. */
 export interface WorkloadRequest {
   readonly responseNonce: ''
   readonly errorDetail: undefined
@@ -80,8 +80,8 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   }
 
   /**
-   * The client replaces all that it has by what it received (section 4.4 of the specification), and cannot reject it: nothing
-   * more will be heard of it.
+   * The client replaces all that it has by the message (section 4.4 of the specification), and cannot reject it: no answer
+   * will come.
    */
   received({ bundles }: WorkloadMessage): void {
     if (this.#options.content === 'trust-domains') return
@@ -92,7 +92,7 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
     this.#subscriptions[Symbol.dispose]()
   }
 
-  /** Subscribes to exactly what it sends. Throws a `StreamRefusal` if the caller has no identity, or too many. */
+  /** Subscribes to exactly the names that it sends. Throws a `StreamRefusal` if the caller has no identity, or too many. */
   #follow(): void {
     const own = ownIdentities(this.#context)
     this.#identities = this.#options.content === 'svids' ? sendable(own) : []
@@ -109,8 +109,8 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   }
 
   /**
-   * Of what is held now: the key of an item that was replaced is wiped, also where both have one version. Nothing without a
-   * certificate for the default identity: clients would take the next one for it.
+   * Composes current items only: the key of a replaced item is wiped, even if both have one version. `undefined` without a
+   * certificate for the default identity: clients would treat the next one as the default.
    */
   #compose(): WorkloadMessage | undefined {
     const bundles = this.#subscriptions.current(this.#options.allBundles)

@@ -27,7 +27,7 @@ const name = fc.oneof(
   fc.string({ maxLength: 30 }),
 )
 const names = fc.array(name, { maxLength: 25 })
-/** Also that of the last answer, of the one before, and one that was never given. */
+/** Nonces, among them the last answer's, the one before, and one that was never given. */
 const nonce = fc.constantFrom('', '$last', '$before', 'n999', '\u0000')
 const message = fc.record({
   names,

@@ -21,7 +21,7 @@ const encoder = new WorkloadEncoder(encodeSvids)
 
 export const inputs = fc.record({
   requests: fc.array(fc.oneof(fc.constant(new Uint8Array()), fc.uint8Array({ maxLength: 200 })), { maxLength: 3 }),
-  /** What the caller is allowed at first, and after each request. */
+  /** The caller's permissions at first, and after each request. */
   allowed: fc.array(fc.subarray([WEB, API]), { minLength: 1, maxLength: 4 }),
 })
 

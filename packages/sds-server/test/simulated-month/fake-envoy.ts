@@ -72,7 +72,7 @@ export class FakeEnvoy implements Disposable {
   /** It has rejected a certificate since it connected, so that it is offered none before the next. */
   hasRejected = false
   readonly #options: EnvoyOptions
-  /** What it accepted last, by the name that it asked for. */
+  /** The secret that it accepted last, by the requested name. */
   readonly #held = new Map<string, string>()
   #open = new DisposableStack()
 

@@ -17,7 +17,7 @@ const TTL_SECONDS = 72 * 3_600
 const ROUND = 12 * HOUR
 /** How often the files are looked at where no event comes: each minute of a month would be too much for a test. */
 const POLL = 6 * HOUR
-/** In which what was written is served; the events come when the kernel has them. */
+/** The time in which a written pair is served; the events come when the kernel has them. */
 const LOOK = 50
 
 interface MountedPairsOptions {
@@ -104,7 +104,7 @@ export class MountedPairs implements Disposable {
     return this.#ca.pair(name, TTL_SECONDS, pair)
   }
 
-  /** After a third to two thirds of their life. */
+  /** The next renewal: after a third to two thirds of their life. */
   #nextTime(): number {
     const { trueNow, random } = this.#options
     return ROUND * Math.ceil((trueNow() + 24 * HOUR * (1 + random())) / ROUND)

@@ -1,4 +1,4 @@
-/** Answers that cannot be used, and those that can be put right. */
+/** Answers that cannot be used, and answers that can be corrected. */
 import assert from 'node:assert/strict'
 import { CAError, type CAErrorCode, type IssuedCertificate } from '@livery/core/plugin'
 import type { Bench, BenchCase } from '../kit/conformance-case.ts'
@@ -41,7 +41,7 @@ function unusable(fault: Named, codes: readonly CAErrorCode[]): BenchCase {
   }
 }
 
-/** Core is the judge of what a certificate says: a plugin passes it on as it is, or refuses as core would. */
+/** Core judges the content of a certificate: a plugin passes it on unchanged, or refuses as core would. */
 function forCoreToRefuse(name: string, fault: (on: Bench) => Named, kind: Named['kind']): BenchCase {
   return {
     group,
@@ -60,7 +60,7 @@ function forCoreToRefuse(name: string, fault: (on: Bench) => Named, kind: Named[
   }
 }
 
-/** The contract asks for a form that the CA's answer does not have. */
+/** The contract requires a form that the CA's answer does not have. */
 function toPutRight(name: string, fault: Named): BenchCase {
   return {
     group,

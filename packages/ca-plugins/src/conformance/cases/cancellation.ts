@@ -7,7 +7,7 @@ import { kitRequest } from '../kit/kit-request.ts'
 import { describe } from '../kit/opened-resources.ts'
 
 const group = 'cancellation'
-/** A program that is asked to end may tidy up first. */
+/** A program may clean up before it ends. */
 const PROGRAM_END_MS = 2_000
 
 async function abortBefore(on: Subject): Promise<void> {
@@ -59,7 +59,7 @@ async function abortInFlight(on: Bench, whileInFlight: () => Promise<void> = asy
   assert.equal(reason, controller.signal.reason)
 }
 
-/** As {@link abortInFlight}, with a second call that continues. */
+/** Works as {@link abortInFlight}, with a second call that continues. */
 async function abortOneOfTwo(on: Bench): Promise<void> {
   let answered: Promise<unknown> = Promise.resolve()
   await abortInFlight(on, async () => {
@@ -72,7 +72,7 @@ async function abortOneOfTwo(on: Bench): Promise<void> {
 
 async function endProgramOnAbort(on: Bench): Promise<void> {
   on.ca.fault = { kind: 'none' }
-  // A program that serves all calls runs from here on.
+  // A program that serves all calls is running after this.
   await issue(on)
   const before = new Set(on.opened.programs())
   // A client that answers without asking the CA has nothing to end; another case judges the answer.

@@ -14,7 +14,7 @@ const QUICK_KEY_TYPES = new Set(['ecdsa-p256', 'ecdsa-p384', 'rsa-2048'])
 export const contractCases: readonly LiveCase[] = [
   {
     group,
-    name: 'a certificate is for the identity and the key asked for: leaf first, PEM, no root, no key of its own',
+    name: 'a certificate is for the identity and the key asked for: leaf first, PEM, no root, no private key',
     run: async on => void (await issueWell(on)),
   },
   {

@@ -9,7 +9,7 @@ import { kitRequest } from '../kit/kit-request.ts'
 const group = 'errors'
 
 const RETRY_AFTER_MS = 7_000
-/** Where nobody says how long the plugin waits: longer than that. */
+/** Longer than a plugin waits whose timeout is unknown. */
 const LONG_MS = 24 * 3_600_000
 
 export const errorCases: readonly BenchCase[] = [

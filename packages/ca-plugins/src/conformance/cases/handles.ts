@@ -5,7 +5,7 @@ import { issue } from '../kit/expectations.ts'
 import { expectNone } from '../kit/in-time.ts'
 import { describe, noteOpened, type Opened, openFiles } from '../kit/opened-resources.ts'
 
-/** They come and go with every turn of the event loop. */
+/** Resources that come and go with every turn of the event loop. */
 const TRANSIENT = new Set([
   'Immediate',
   'FSReqCallback',
@@ -20,7 +20,7 @@ const CLIENTS = 3
 /** Programs take a moment to end, and sockets some turns of the event loop. */
 const LONGEST_END_MS = 5_000
 
-/** The kinds of what keeps the process alive, and how many there are of each. */
+/** The kinds of resources that keep the process alive, and how many there are of each. */
 export function openResources(): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const kind of process.getActiveResourcesInfo())
@@ -35,7 +35,7 @@ export function leftOpen(before: ReadonlyMap<string, number>): readonly string[]
 
 /** Each client is used, and closed with its server, before what is open is counted. */
 export async function leaveNothingOpen(options: BenchOptions): Promise<void> {
-  // Once before it counts: what a library opens for good at first use is not a leak.
+  // The first run does not count: what a library opens for good at first use is not a leak.
   await noteOpened(opened => withBench(options, opened, async on => void (await issue(on))))
   const before = openResources()
   const filesBefore = openFiles()
@@ -56,7 +56,7 @@ async function useClient(on: Bench): Promise<void> {
   on.client.subscribe?.(() => {})
 }
 
-/** Resources that are open as often as there were clients, from one place. */
+/** Resources that one place opened as often as there were clients. */
 function leaks(opened: readonly Opened[]): readonly string[] {
   const groups = Map.groupBy(opened, ({ kind, openedAt }) => `${kind} ${openedAt}`)
   return [...groups.values()]

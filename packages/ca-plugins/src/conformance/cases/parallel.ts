@@ -8,7 +8,7 @@ import { type KitRequest, kitRequest } from '../kit/kit-request.ts'
 const group = 'parallel'
 
 /** More than a plugin has connections. */
-const MANY = 200
+const MANY = 128
 const MANY_SLOW = 1_000
 
 async function manyRequests(on: Subject): Promise<readonly KitRequest[]> {
@@ -21,7 +21,7 @@ async function manyRequests(on: Subject): Promise<readonly KitRequest[]> {
   )
 }
 
-/** With one key, since it is the way to the CA that counts, and keys take time. */
+/** All requests share one key: the way to the CA counts, and keys take time. */
 async function alikeRequests(on: Subject, count = on.parallel): Promise<readonly KitRequest[]> {
   const { material } = await kitRequest(on)
   return Promise.all(Array.from({ length: count }, () => kitRequest(on, { material })))

@@ -26,7 +26,7 @@ async function submitAndStop(on: Bench, material: KeyMaterial, ticket: KitTicket
   await close(on.client, on.patienceMs)
 }
 
-/** As core does it: a plugin may wait until the request is decided, or say that it is not yet and be asked again. */
+/** Issues as core does: a plugin may wait for the decision, or report that there is none yet and be asked again. */
 async function issueUntilDecided(client: CAClient, request: KitRequest): Promise<IssuedCertificate> {
   while (true) {
     try {

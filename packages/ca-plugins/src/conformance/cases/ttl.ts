@@ -14,7 +14,7 @@ const LONG_SECONDS = 86_400
 const unlessAnyWish = ({ ttl }: CACapabilities) => (ttl === 'ignored' ? 'the CA has its own lifetime' : undefined)
 const unlessWished = (capabilities: CACapabilities) => unlessBringsKey(capabilities) ?? unlessAnyWish(capabilities)
 
-/** Of a certificate asked for `ttlSeconds`. */
+/** The lifetime of a certificate requested for `ttlSeconds`. */
 async function lifetime(on: Subject, ttlSeconds: number): Promise<number> {
   return lifetimeOf(await issue(on, { ttlSeconds }), on.clock.now())
 }

@@ -13,7 +13,7 @@ import type { OpenedResources } from './opened-resources.ts'
 export interface ConformanceSetup {
   /** The CA to serve. It outlives the server: a second `create` with it is a restart. */
   readonly ca: FakeCA
-  /** For the plugin's `create`, as the agent would hand it over; `tls` is added by the author, who knows his server. */
+  /** The context for the plugin's `create`, as the agent would hand it over; the author adds `tls`, and knows the server. */
   readonly context: CAContext
   /** The identities that will be asked for, so that a source that brings its own keys can have them ready (`ca.bring`). */
   readonly identities: readonly SpiffeId[]
@@ -49,7 +49,7 @@ export async function withBench(
   const open = async () => {
     const setup = { ca, context, identities, after: (close: () => unknown) => void closers.push(close) }
     const client = await inTime(Promise.resolve(create(setup)), patienceMs, 'create()')
-    // Whether closing works is for the cases of the group `close` to say.
+    // The group `close` judges whether closing works.
     closers.push(() => client[Symbol.asyncDispose]().then(undefined, () => {}))
     return client
   }

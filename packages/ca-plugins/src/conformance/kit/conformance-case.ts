@@ -28,19 +28,19 @@ export interface Subject {
   readonly client: CAClient
   readonly capabilities: CACapabilities
   readonly clock: Clock
-  /** At least one. */
+  /** One or more. */
   readonly identities: readonly SpiffeId[]
   readonly keyType: KeyType
   readonly ttlSeconds: number
   /** How many requests are made at once. */
   readonly parallel: number
-  /** Longer than this nothing may take that has no reason to wait. */
+  /** The longest that a call may take which has no reason to wait. */
   readonly patienceMs: number
   /** Roots (PEM) that are known beside those that the client lists. */
   readonly roots: () => readonly string[]
 }
 
-/** A subject whose CA is in our hands. */
+/** A subject with a CA that the suite controls. */
 export interface Bench extends Subject {
   readonly ca: FakeCA
   readonly context: KitContext

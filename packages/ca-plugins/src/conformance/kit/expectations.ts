@@ -31,7 +31,7 @@ export async function expectWell(on: Subject, request: KitRequest, issued: Issue
   await verifyAsCore(on, request, issued)
 }
 
-/** Verifies it as core does. Rejects with a `CAError` where core refuses. */
+/** Verifies `issued` as core does. Rejects with a `CAError` where core refuses. */
 export async function verifyAsCore(
   on: Subject,
   { identity, dnsNames = [], material }: KitRequest,
@@ -55,7 +55,7 @@ export function expectPem(element: unknown, where: string): void {
   assert.match(String(element), PEM, `${where} is not one PEM certificate with a newline at its end`)
 }
 
-/** At any position: the group `contract` checks the order. */
+/** Finds the leaf at any position: the group `contract` checks the order. */
 export function leafOf({ chain }: IssuedCertificate): X509Certificate {
   const certificates = splitCertificates(chain.join('\n')).map(pem => new X509Certificate(pem))
   const leaf = certificates.find(({ ca }) => !ca)
@@ -86,7 +86,7 @@ export function expectPath(on: Subject, issued: IssuedCertificate, anchors: read
   })
 }
 
-/** In seconds, from notBefore or from `now`, whichever is later. */
+/** The lifetime in seconds, from notBefore or from `now`, whichever is later. */
 export function lifetimeOf(issued: IssuedCertificate, now: number): number {
   const leaf = leafOf(issued)
   return (leaf.validToDate.getTime() - Math.max(now, leaf.validFromDate.getTime())) / 1000
@@ -127,7 +127,7 @@ function expectForm({ chain, roots }: IssuedCertificate): void {
   expectNoRoot(chain)
 }
 
-/** Whether or not the CA sends it along: a peer that trusts it has it, and one that does not must not be given it. */
+/** The chain must not have the root, even if the CA sends it: a peer that trusts it has it, and no other peer must get it. */
 export function expectNoRoot(chain: readonly string[]): void {
   for (const [index, pem] of chain.entries()) {
     const certificate = new X509Certificate(pem)

@@ -9,7 +9,7 @@ export type RefusalCode = (typeof REFUSAL_CODES)[number]
 export type CAFault =
   /** It signs as it should. */
   | { readonly kind: 'none' }
-  /** It answers after so long, by its clock. */
+  /** It answers after this time, by its clock. */
   | { readonly kind: 'delay'; readonly ms: number }
   /** It answers when `release()` is called. */
   | { readonly kind: 'hang' }
@@ -39,7 +39,7 @@ export type CAFault =
   /** The connection breaks. */
   | { readonly kind: 'reset' }
 
-/** Refusals, faults, and other powers of the CA that groups of the kit need a harness to pass on. */
+/** Refusals, faults, and other powers of the CA that groups of the kit need from a harness. */
 export const CA_SWITCHES = [
   ...REFUSAL_CODES,
   'retry-after',

@@ -1,4 +1,4 @@
-/** A CA for the authors of plugins: it really signs, and misbehaves on request. It speaks no protocol: their stand-in server does. */
+/** A CA for the authors of plugins: it really signs, and misbehaves on request. It speaks no protocol: the authors' stand-in servers do. */
 import 'reflect-metadata'
 import { type CAChange, CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
@@ -14,7 +14,7 @@ export interface FakeCARequest {
   readonly ttlSeconds?: number
   /** Default: the URI that the CSR names. */
   readonly identity?: SpiffeId
-  /** The bearer token that came along. */
+  /** The bearer token of the request. */
   readonly token?: string
 }
 
@@ -61,7 +61,7 @@ const DAY_MS = 86_400_000
 const HOUR_MS = 3_600_000
 /** White space is part of any text. */
 const PIECE = ' '.repeat(65_536)
-/** Where nobody reads so much, it ends. */
+/** An endless answer ends here if nobody reads that much. */
 export const ENDLESS_BYTES = 33_554_432
 const GARBAGE = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
 
@@ -110,7 +110,7 @@ export class FakeCA implements Disposable {
     return this.#authority.trustDomain
   }
 
-  /** How many requests have arrived, those for a ticket's result left out. */
+  /** How many requests have arrived, without the requests for a ticket's result. */
   get requests(): number {
     return this.#requests
   }
@@ -120,7 +120,7 @@ export class FakeCA implements Disposable {
     return this.#endlessBytes
   }
 
-  /** Resolves once so many requests have arrived, counted from the start. */
+  /** Resolves once `requests` requests have arrived, counted from the start. */
   async arrived(requests: number): Promise<void> {
     while (this.#requests < requests) {
       const { promise, resolve } = Promise.withResolvers<void>()
@@ -164,7 +164,7 @@ export class FakeCA implements Disposable {
     for (const each of this.#pending.values()) each.decision ??= decision
   }
 
-  /** For a source that brings keys: a new one with its certificate. */
+  /** Makes a new key with its certificate, for a source that brings keys. */
   async bring(identity: SpiffeId, ttlSeconds = 3600): Promise<BroughtCertificate> {
     const { csr, exportPrivateKey } = await createKeyMaterial(identity, 'ecdsa-p256')
     const { chain, roots } = await this.#sign({ csr: csr.der, identity, ttlSeconds })
@@ -218,7 +218,7 @@ export class FakeCA implements Disposable {
   }
 
   async #answer(request: FakeCARequest & { readonly identity: SpiffeId }): Promise<FakeCAAnswer> {
-    // Echoed, as some servers do: a plugin must not pass it on.
+    // The answer echoes the token, as some servers do: a plugin must not pass it on.
     if (this.token !== undefined && request.token !== this.token)
       return { kind: 'refused', code: 'unauthenticated', message: `token ${request.token ?? ''} has expired` }
     const fault = typeof this.fault === 'function' ? this.fault(request) : this.fault
@@ -248,7 +248,7 @@ export class FakeCA implements Disposable {
   }
 
   #signOnce(request: FakeCARequest): Promise<Issued> {
-    // Not parsed: that is most of what a signature costs.
+    // The CSR is not parsed: that is most of what a signature costs.
     const key = Buffer.from(request.csr).toString('latin1')
     const signed = this.#signed.get(key) ?? this.#sign(request)
     this.#signed.set(key, signed)

@@ -1,4 +1,4 @@
-/** Waiting for what must not take long: a plugin that hangs fails its case, and does not hang the suite. */
+/** Bounds each wait: a plugin that hangs fails its case, and does not hang the suite. */
 import { AssertionError } from 'node:assert'
 import { setImmediate } from 'node:timers/promises'
 import { SystemClock } from '@livery/core/plugin'
@@ -16,7 +16,7 @@ export async function inTime<T>(promise: Promise<T>, patienceMs: number, what: s
   return await Promise.race([promise, late])
 }
 
-/** `promise`, which may fail unseen: its case continues, and may fail before it comes back to it. */
+/** Returns `promise`, which may fail unhandled: its case continues, and may fail before it awaits it. */
 export function started<T>(promise: Promise<T>): Promise<T> {
   promise.catch(() => {})
   return promise
@@ -38,7 +38,7 @@ export async function close(client: AsyncDisposable, patienceMs: number): Promis
   await inTime(Promise.resolve(client[Symbol.asyncDispose]()), patienceMs, 'close')
 }
 
-/** An abort needs no answer of the CA. The rest is for a busy machine. */
+/** An abort needs no answer of the CA. The time allows for a busy machine. */
 const ABORT_MS = 1_000
 /** A busy machine answers late once, a plugin that waits does so each time. */
 const ATTEMPTS = 3

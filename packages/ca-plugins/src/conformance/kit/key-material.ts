@@ -1,4 +1,4 @@
-/** A key and the request that is signed by it, as the agent's key generator would make them. */
+/** A key and the request signed with it, as the agent's key generator would make them. */
 import 'reflect-metadata'
 import { KeyObject, webcrypto } from 'node:crypto'
 import { type CertificateSigningRequest, derToPem, type KeyType, type SpiffeId } from '@livery/core/plugin'

@@ -11,7 +11,7 @@ export interface KitContext extends CAContext {
   readonly lines: readonly string[]
 }
 
-/** Gives whatever token it has when it is asked; a request's own token file goes before it. */
+/** Gives the token that it has when asked; a request's own token file takes precedence. */
 class KitCredentials implements CredentialSource {
   readonly description = 'the token of the conformance kit'
   token = 'conformance-token-1'

@@ -26,11 +26,11 @@ export interface KitRequestOptions {
   readonly keyType?: KeyType
   /** Default: a new key. */
   readonly material?: KeyMaterial
-  /** In place of the key's CSR. */
+  /** Replaces the key's CSR. */
   readonly csr?: () => Promise<CertificateSigningRequest>
 }
 
-/** Of the first identity by default. */
+/** Makes a request, by default for the first identity. */
 export async function kitRequest(on: Subject, options: KitRequestOptions = {}): Promise<KitRequest> {
   const identity = options.identity ?? firstOf(on.identities)
   const material =

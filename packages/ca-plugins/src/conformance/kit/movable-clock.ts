@@ -1,4 +1,4 @@
-/** The machine's time, which can be set forward: whatever waits by it need not be waited for. */
+/** A clock that can be set forward: waits by it take no real time. */
 import { setImmediate } from 'node:timers/promises'
 import { type Clock, SystemClock } from '@livery/core/plugin'
 

@@ -134,7 +134,7 @@ function kill(program: object): void {
   }
 }
 
-/** Its text is made where it is read: most of what is opened is closed unseen. */
+/** The text is made on reading: most resources are closed unseen. */
 function deepTrace(): Error {
   const { stackTraceLimit } = Error
   Error.stackTraceLimit = STACK_DEPTH
@@ -144,7 +144,7 @@ function deepTrace(): Error {
 }
 
 function callerOutsideKit({ stack = '' }: Error): string {
-  // Not at the top of the module, which a bundle moves to another place together with what it uses of it.
+  // Not computed at the top of the module: a bundle moves that code to another file.
   const kit = fileURLToPath(new URL('..', import.meta.url))
   const frame = stack.split('\n').find(each => isOutside(kit, each))
   return frame?.replace(/^.*?\(?(?:file:\/\/)?(\/[^()]*)\)?$/, '$1') ?? ''

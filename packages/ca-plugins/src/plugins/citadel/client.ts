@@ -33,7 +33,7 @@ import { caErrorOfCall } from './errors.ts'
 import { impersonationRemedy } from './impersonation-remedy.ts'
 import { ResponseReader } from './response-reader.ts'
 
-/** Where its CLUSTER_ID is not set. Without a name istiod reviews the token, and then lets nobody impersonate. */
+/** istiod's cluster if its CLUSTER_ID is not set. Without a name istiod reviews the token, and then refuses impersonation. */
 const ISTIOD_CLUSTER = 'Kubernetes'
 
 export class CitadelClient implements CAClient {
@@ -75,7 +75,7 @@ export class CitadelClient implements CAClient {
     await this.#connection[Symbol.asyncDispose]()
   }
 
-  /** Its caller stops to wait as soon as the call has ended: nothing begins after that. */
+  /** The caller stops waiting as soon as the call has ended: nothing begins after that. */
   async #ask(request: CertificateRequest, action: string, ending: AbortController): Promise<Buffer> {
     const { signal } = ending
     const { pem } = await request.csr()
@@ -126,7 +126,7 @@ export class CitadelClient implements CAClient {
     }
   }
 
-  /** Without a usable token the client certificate has to do; without that, the CA need not be asked. */
+  /** The client certificate suffices without a usable token; without both, the CA is not asked. */
   #proof(reading: TokenReading, material: TlsMaterial): { readonly token?: string; readonly remedy: string } {
     if (reading.kind === 'token')
       return {
@@ -184,7 +184,7 @@ function channelTarget(
   { host, port, plaintext }: CitadelTarget,
   serverName: string | undefined,
 ): Omit<ChannelTarget, 'material'> {
-  // TLS has no addresses for names (RFC 6066, section 3), and Node warns of them: istiod's usual name is sent instead.
+  // TLS allows no addresses as names (RFC 6066, section 3), and Node warns of them: istiod's usual name is sent instead.
   const sentName = serverName ?? (isIP(host) ? 'istiod.istio-system.svc' : host)
   return { host, port, plaintext, serverName: serverName ?? host, sentName, authority: serverName }
 }

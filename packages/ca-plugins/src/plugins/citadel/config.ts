@@ -1,4 +1,4 @@
-/** What an operator sets for the `citadel` plugin, the checks that only it can make, and the CA that comes of it. */
+/** What an operator sets for the `citadel` plugin, the checks that only it can make, and the resulting target. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 
@@ -14,7 +14,7 @@ export const citadelOptions = {
     type: 'string',
     problem: name =>
       /^[A-Za-z0-9._-]+$/.test(name) ? undefined : 'is not a DNS name. Write it without scheme and port',
-    description: "the name that the CA's certificate must carry; without it, the host of `address`",
+    description: "the name that the CA's certificate must carry; default: the host of `address`",
   },
   clusterId: {
     type: 'string',
@@ -25,7 +25,7 @@ export const citadelOptions = {
   certSigner: {
     type: 'string',
     problem: textProblem,
-    description: 'sent as `CertSigner`: which signer the CA should use',
+    description: 'the signer that the CA should use, sent as `CertSigner`',
   },
   headers: {
     type: 'map',
@@ -48,9 +48,9 @@ export const citadelOptions = {
 
 export type CitadelConfig = ConfigOf<typeof citadelOptions>
 
-/** Where the CA is. */
+/** The address of the CA, and its name. */
 export interface CitadelTarget {
-  /** For messages: `host:port`. */
+  /** The CA's name in messages: `host:port`. */
   readonly address: string
   readonly host: string
   readonly port: number
@@ -58,7 +58,7 @@ export interface CitadelTarget {
 }
 
 const PLAINTEXT_PORT = 15010
-/** Set by the plugin or by gRPC itself. */
+/** Headers that the plugin or gRPC itself sets. */
 const RESERVED_HEADERS = new Set(['authorization', 'clusterid', 'content-type', 'te', 'host', 'user-agent'])
 
 export function checkConfig(config: CitadelConfig, siblings: ReadonlySet<AgentKey>): void {
@@ -114,7 +114,7 @@ function checkHeader(name: string, value: string): void {
   if (!/^[\x20-\x7e]*$/.test(value)) throw headerProblem(name, 'its value is not printable ASCII', 'Remove the rest')
 }
 
-/** Without the value, which may be a secret. */
+/** Leaves out the value, which may be a secret. */
 function headerProblem(name: string, reason: string, remedy: string): OptionError {
   return new OptionError('headers', `Cannot use headers.${name} "…": ${reason}. ${remedy}.`)
 }

@@ -5,9 +5,9 @@ import { certificateRemedy } from '../../answers/certificate-failure.ts'
 import { caErrorOfStatus, type FailedCall } from '../../transport/grpc-status.ts'
 
 interface RefusedCall extends Pick<FailedCall, 'action' | 'secrets'> {
-  /** The remedy if the CA does not accept how the call was authenticated; no period at the end. */
+  /** The remedy if the CA rejects the call's credentials; no period at the end. */
   readonly credentialsRemedy: string
-  /** The same if it does not let this caller ask for others. */
+  /** The remedy if the CA does not let this caller ask for others; no period at the end. */
   readonly impersonationRemedy: string
 }
 

@@ -1,4 +1,4 @@
-/** What to do where istiod lets the agent ask for nobody else: its answer has no reason. */
+/** The remedy if istiod refuses the agent's impersonation: its answer has no reason. */
 import { decodeJwt } from 'jose/jwt/decode'
 
 /** `what` names the token: `the token in …`. No period at the end. */
@@ -6,12 +6,12 @@ export function impersonationRemedy(token: string, what: string): string {
   const { account, pod } = readAccount(token)
   if (account !== undefined && pod === undefined)
     return `Use the token of the agent's own pod, as kubelet mounts it: ${what} is bound to no pod`
-  // No `NAME=value`: as one long word it would be taken for a credential.
+  // `NAME=value` would be one long word, and scrubbed as a credential.
   const trusted = account === undefined ? 'this node' : `the account ${account}`
   return `Let the CA trust ${trusted} (istiod: CA_TRUSTED_NODE_ACCOUNTS), and check that a pod of this identity runs on this node`
 }
 
-/** The claims that the API server writes into the token of a service account; none of another token. */
+/** The claims that the API server writes into a service account's token; empty for another token. */
 function readAccount(token: string): { readonly account?: string; readonly pod?: unknown } {
   let claims: unknown
   try {

@@ -5,17 +5,17 @@ import { IstioCertificateResponse } from '../../gen/istio/v1/auth/ca.ts'
 /** Field 1 of `IstioCertificateResponse`, of wire type 2: https://protobuf.dev/programming-guides/encoding/#structure */
 const CERT_CHAIN = 10
 
-/** Ten large certificates. */
+/** Room for ten large certificates. */
 const MAX_KNOWN_BYTES = 65_536
 
 interface Issuers {
-  /** The answer after its first certificate, as it came. */
+  /** The answer after its first certificate, as received. */
   readonly bytes: Buffer
   readonly certChain: readonly string[]
 }
 
 export class ResponseReader {
-  /** Of the last answer. */
+  /** The issuers of the last answer. */
   #issuers: Issuers | undefined
 
   /** The elements of `cert_chain`. Throws a `CAError` `bad-response`. */
@@ -25,14 +25,14 @@ export class ResponseReader {
     if (first && rest && this.#issuers?.bytes.equals(rest))
       return [bytes.toString('utf8', first.start, first.end), ...this.#issuers.certChain]
     const certChain = decode(bytes, answer)
-    // A copy: the rest of the answer goes.
+    // A copy, so that the rest of the answer is freed.
     if (rest && rest.length <= MAX_KNOWN_BYTES)
       this.#issuers = { bytes: Buffer.from(rest), certChain: certChain.slice(1) }
     return certChain
   }
 }
 
-/** Where the text of the first certificate stands, if it comes first, whole, and as long as one is: of 128 B to 16 kB. */
+/** The position of the first certificate's text, if it comes first, whole, and with a plausible length: 128 B to 16 kB. */
 function firstElement(bytes: Buffer): { readonly start: number; readonly end: number } | undefined {
   const [tag, low = 0, high = 0] = bytes
   const start = 3

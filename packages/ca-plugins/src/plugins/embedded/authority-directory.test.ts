@@ -131,7 +131,7 @@ test('the CA of another trust domain is refused', async t => {
   const directory = join(temporaryFolder(t), 'ca')
   await open(directory)
   const before = await contents(directory)
-  await assert.rejects(open(directory, { trustDomain: 'other.example' }), /of trust domain cluster\.local, not other/)
+  await assert.rejects(open(directory, { trustDomain: 'other.example' }), /to trust domain cluster\.local, not other/)
   assert.deepEqual(await contents(directory), before)
 })
 
@@ -175,7 +175,7 @@ test('a directory that others can look into is closed to them, with a warning', 
   await open(directory, { warn: message => void warnings.push(message) })
   assert.equal((await stat(directory)).mode & 0o7777, 0o700)
   assert.deepEqual(warnings.length, 1)
-  assert.match(warnings[0] ?? '', /ca had mode 0755, so that others could look into it/)
+  assert.match(warnings[0] ?? '', /ca had mode 0755, which let others look into it/)
 })
 
 const untrusted: readonly (readonly [string, string, RegExp, (file: string) => Promise<void>])[] = [

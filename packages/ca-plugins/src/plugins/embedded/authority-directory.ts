@@ -1,6 +1,6 @@
 /**
- * The embedded CA's state on disk. `authority.json` is the one source of truth, replaced whole, so that keys and
- * certificates cannot part; `root.pem` beside it is the trust bundle, written for others to copy.
+ * The embedded CA's state on disk. `authority.json` is the one source of truth, replaced whole, so that keys always
+ * match certificates; `root.pem` beside it is the trust bundle, written for others to copy.
  */
 import { systemErrorCode } from '@livery/core/plugin'
 import 'reflect-metadata'
@@ -38,7 +38,7 @@ export class AuthorityDirectory {
     this.#path = path
   }
 
-  /** Makes the directory, or closes one that others could look into. Throws if others could have changed what is in it. */
+  /** Makes the directory, or closes one that others could look into. Throws if others could have changed its content. */
   static async open(path: string, warn: (message: string) => void): Promise<AuthorityDirectory> {
     try {
       for (const change of await preparePrivateFolder(path)) warn(change)
@@ -50,7 +50,7 @@ export class AuthorityDirectory {
 
   /** The state of a former run, or `undefined` in an empty directory. Throws, and changes nothing, if it is not whole. */
   async load(): Promise<AuthorityState | undefined> {
-    // In this order, since another process may be writing its first state: a bundle is never there before it.
+    // The order matters, since another process may be writing its first state: a bundle is never there before it.
     const bundle = await this.#read(BUNDLE_FILE, 'operators')
     const text = await this.#read(STATE_FILE, 'ours')
     if (text === undefined && bundle === undefined) return undefined

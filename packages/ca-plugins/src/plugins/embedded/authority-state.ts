@@ -1,4 +1,4 @@
-/** The state of an embedded CA: its roots, how they are made, and the one that signs. */
+/** The state of an embedded CA: its roots, how they are made, and the signing one. */
 import { createHash } from 'node:crypto'
 import type { Clock, KeyType } from '@livery/core/plugin'
 import { createIntermediate, createRoot, type Issuer } from './certificate-profiles.ts'
@@ -8,7 +8,7 @@ export interface Anchor {
   /** SHA-256 of the root's DER, in hexadecimal. */
   readonly id: string
   readonly root: Issuer
-  /** It signs. */
+  /** The intermediate that signs. */
   readonly intermediate?: Issuer
   /** PEM: between the root and `intermediate`. */
   readonly upperIntermediate?: string
@@ -30,21 +30,21 @@ export interface CertificateAuthorityOptions {
   readonly clock: Clock
   /** The one trust domain that it issues for. */
   readonly trustDomain: string
-  /** Of the roots and intermediates made from now on; default `ecdsa-p256`. */
+  /** The key type of new roots and intermediates; default `ecdsa-p256`. */
   readonly keyType?: KeyType
-  /** Whether roots made from now on sign through an intermediate; default `false`. */
+  /** Whether new roots sign through an intermediate; default `false`. */
   readonly intermediate?: boolean
-  /** With `intermediate` and without `directory`: whether a second one is above it, as in long chains; default `false`. */
+  /** Whether a second intermediate is above it, as in long chains; needs `intermediate` and no `directory`; default `false`. */
   readonly upperIntermediate?: boolean
-  /** Where it is kept, so that a restart has the same root; default: in memory only. */
+  /** The folder that keeps the CA, so that a restart has the same root; default: in memory only. */
   readonly directory?: string
-  /** Called with what was changed in `directory` so that nobody else can look into it. */
+  /** Called with each change to `directory` that keeps others from looking into it. */
   readonly warn?: (message: string) => void
-  /** A wish beyond it is refused (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
+  /** The CA refuses a longer lifetime (`ttl-too-long`), as istiod does; default 7,776,000 (90 days). */
   readonly maxTtlSeconds?: number
   /** How far notBefore is in the past, for clients whose clock is behind; default 120, as istiod. */
   readonly backdateSeconds?: number
-  /** Of roots made from now on; default 315,360,000 (10 years). */
+  /** The lifetime of new roots; default 315,360,000 (10 years). */
   readonly rootTtlSeconds?: number
 }
 
@@ -61,7 +61,7 @@ export const EARLIEST = Date.UTC(2025, 0, 1)
 
 export async function createAnchor(options: AuthorityPolicy): Promise<Anchor> {
   const now = options.clock.now()
-  // A root of that time would have ended when the clock is set.
+  // A root from that time would have ended once the clock is set.
   if (now < EARLIEST)
     throw new Error(`Cannot make a root: the clock says ${new Date(now).toISOString()}. Set it, and start again.`)
   const validity = { notBefore: now - options.backdateSeconds * 1000, notAfter: now + options.rootTtlSeconds * 1000 }

@@ -1,4 +1,4 @@
-/** Serial numbers from which only this CA can recognise the grant under which it issued: a renewal needs the grant again. */
+/** Serial numbers that let only this CA recognise the grant under which it issued: a renewal needs the grant again. */
 import { createHash, createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Issuer } from './certificate-profiles.ts'
 

@@ -35,13 +35,13 @@ import { verifiedRequest } from './certificate-request.ts'
 import type { ServerNames } from './server-names.ts'
 
 export interface SigningRequest {
-  /** The caller, as it was authenticated: the certificate's one URI. Those in the CSR are ignored. */
+  /** The authenticated caller: the certificate's one URI. URIs in the CSR are ignored. */
   readonly identity: SpiffeId
   /** Whether the caller may have a DNS name that the CSR asks for. Default: it may have none, and a CSR with one is refused. */
   readonly mayHave?: (dnsName: string) => boolean
   /** PKCS#10, DER. */
   readonly csr: Uint8Array
-  /** From now on, greater than zero. The certificate ends earlier where its issuer does. */
+  /** Counted from now, greater than zero. The certificate ends earlier if its issuer does. */
   readonly ttlSeconds: number
   /** The grant that let the caller in, such as the digest of a token: see {@link CertificateAuthority.isIssuedUnder}. */
   readonly grant?: string | undefined
@@ -81,7 +81,7 @@ const DAY = 86_400
  * {@link removeRoot}. Holds no timer and no handle.
  */
 export class CertificateAuthority {
-  /** Whether it was made by `open`, and so has a root that nobody knows yet. */
+  /** Whether `open` made it, with a root that nobody knows yet. */
   readonly isNew: boolean
   readonly #options: AuthorityPolicy
   readonly #directory: AuthorityDirectory | undefined
@@ -102,7 +102,7 @@ export class CertificateAuthority {
   }
 
   /**
-   * Takes up the CA in `directory`, or makes a new one. Throws a `TypeError` for an option it cannot use, and an
+   * Opens the CA in `directory`, or makes a new one. Throws a `TypeError` for an option it cannot use, and an
    * `Error` if the directory is not whole, belongs to another trust domain, or somebody else could have read its key or
    * changed it; nothing is overwritten then.
    */
@@ -124,7 +124,7 @@ export class CertificateAuthority {
     const state = present ?? (await directory.create(await firstState(filled)))
     if (state.trustDomain !== filled.trustDomain)
       throw new Error(
-        `Cannot use the CA in ${path}: it is that of trust domain ${state.trustDomain}, not ${filled.trustDomain}. Name another directory, or remove this one to start a new CA with a new root.`,
+        `Cannot use the CA in ${path}: it belongs to trust domain ${state.trustDomain}, not ${filled.trustDomain}. Name another directory, or remove this one to start a new CA with a new root.`,
       )
     return new CertificateAuthority(filled, directory, state, present === undefined)
   }
@@ -138,7 +138,7 @@ export class CertificateAuthority {
     if (trustDomainOf(identity) !== this.trustDomain)
       throw caError('denied', {
         action: `issue for ${identity}`,
-        reason: `this CA is that of trust domain ${this.trustDomain}`,
+        reason: `this CA belongs to trust domain ${this.trustDomain}`,
         remedy: 'Ask for an identity of it',
       })
     const { signing } = this.#state
@@ -157,7 +157,7 @@ export class CertificateAuthority {
     return { chain: [leaf, ...intermediatesOf(signing)], root: signing.root.pem }
   }
 
-  /** For the server in front of this CA. A lifetime beyond the maximum is cut to it. */
+  /** Issues for the server in front of this CA. A lifetime beyond the maximum is cut to it. */
   async issueServerCertificate(names: ServerNames, ttlSeconds: number): Promise<IssuedServerCertificate> {
     const { keyType, maxTtlSeconds } = this.#options
     const { signing } = this.#state
@@ -172,7 +172,7 @@ export class CertificateAuthority {
     }
   }
 
-  /** The identity of the certificate `der`, or `undefined` if this CA did not issue it, it is out of its dates, or names no one. */
+  /** The identity of the certificate `der`, or `undefined` if this CA did not issue it, it is out of its dates, or names no identity. */
   identify(der: Uint8Array): SpiffeId | undefined {
     const certificate = new X509Certificate(der)
     const now = this.#options.clock.now()
@@ -211,13 +211,13 @@ export class CertificateAuthority {
     return anchor.id
   }
 
-  /** Step two: certificates are signed under the root `id` from now on. Listeners hear that they should be renewed. */
+  /** Step two: certificates are signed under the root `id` from now on. Listeners learn that certificates should be renewed. */
   async switchTo(id: string): Promise<void> {
     await this.#change(state => ({ ...state, signing: findAnchor(state, id) }))
     this.#notify({ kind: 'certificates' })
   }
 
-  /** Step three: the root `id` is given up; clients with the new bundle no longer accept certificates under it. */
+  /** Step three: the root `id` is dropped; clients with the new bundle no longer accept certificates under it. */
   async removeRoot(id: string): Promise<void> {
     await this.#change(state => {
       if (findAnchor(state, id) === state.signing)
@@ -243,7 +243,7 @@ export class CertificateAuthority {
     })
   }
 
-  /** One change after the other; in the memory only what the directory has. */
+  /** Makes one change after the other; memory has only what the directory has. */
   #change(change: (state: AuthorityState) => AuthorityState): Promise<void> {
     const result = this.#lastChange.then(async () => {
       const next = change(this.#state)

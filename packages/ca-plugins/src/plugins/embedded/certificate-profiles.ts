@@ -20,7 +20,7 @@ export interface Issuer {
   readonly certificate: x509.X509Certificate
   readonly key: CryptoKey
   readonly authorityKeyIdentifier: x509.Extension
-  /** The part that is the same in every leaf that it issues, as DER. */
+  /** The part that every leaf it issues shares, as DER. */
   readonly leafParts: {
     readonly signingKey: KeyObject
     readonly signatureAlgorithm: Uint8Array
@@ -126,7 +126,7 @@ export function createServerCertificate(
   return createLeaf(issuer, new Uint8Array(rawData), publicKey, validity)
 }
 
-/** The issuer of a certificate and key that were made before. */
+/** Restores the issuer of an existing certificate and key. */
 export async function toIssuer(certificate: x509.X509Certificate, key: CryptoKey): Promise<Issuer> {
   const authorityKeyIdentifier = await x509.AuthorityKeyIdentifierExtension.create(certificate.publicKey)
   return {
@@ -159,8 +159,8 @@ export function exportPrivateKey(key: CryptoKey): string {
 }
 
 /**
- * Written by hand, since a thousand workloads are certified at once when a node starts: @peculiar/x509 takes
- * several times as long for it.
+ * Written by hand: a node that starts has a thousand workloads certified at once, and @peculiar/x509 takes
+ * several times as long.
  */
 async function createLeaf(
   { leafParts: { signingKey, signatureAlgorithm, name, extensions } }: Issuer,
@@ -196,7 +196,7 @@ function subjectAlternativeName(names: readonly Uint8Array[]): Buffer {
   return extension('2.5.29.17', true, sequence(...names))
 }
 
-/** By the shortened SHA-256 of the whole key (RFC 7093, section 2, methods 1 and 4). */
+/** The shortened SHA-256 of the whole key (RFC 7093, section 2, methods 1 and 4). */
 function subjectKeyIdentifier(publicKey: Uint8Array): Buffer {
   const identifier = createHash('sha256').update(publicKey).digest().subarray(0, 20)
   return extension('2.5.29.14', false, octetString(identifier))
@@ -212,7 +212,7 @@ function issuedBy(issuer: Issuer, validity: Validity) {
   }
 }
 
-/** Outwards, so that a lifetime of one second is never none. */
+/** Rounds outwards, so that a lifetime of one second never becomes zero. */
 function wholeSeconds({ notBefore, notAfter }: Validity): { notBefore: Date; notAfter: Date } {
   return {
     notBefore: new Date(Math.floor(notBefore / 1000) * 1000),

@@ -23,11 +23,11 @@ interface Parts {
   readonly algorithm?: Buffer
   readonly version?: Buffer
   readonly subject?: Buffer
-  /** In place of that of `keys`. */
+  /** Replaces the public key of `keys`. */
   readonly publicKey?: Buffer
-  /** After the public key. */
+  /** Elements after the public key. */
   readonly attributes?: readonly Buffer[]
-  /** After the signature. */
+  /** Elements after the signature. */
   readonly more?: readonly Buffer[]
   readonly signature?: (signature: Buffer) => Buffer
 }
@@ -173,7 +173,7 @@ for (const exponent of [1n, 3n, 65_535n, 65_538n])
   test(`an RSA key with the exponent ${exponent} is refused`, async () => {
     const publicKey = sequence(RSA_KEY, bitString(rsaKey(exponent)))
     const info = sequence(integer(Buffer.of(0)), sequence(), publicKey, NO_ATTRIBUTES)
-    // With 1 this is a signature, without any private key.
+    // An exponent of 1 makes this a signature, without any private key.
     const csr = sequence(info, RSA(11), bitString(encodedHash(info)))
     await assert.rejects(
       verifiedPublicKey(csr),

@@ -17,7 +17,7 @@ const MAX_BYTES = 16_384
 const MIN_RSA_BITS = 2048
 /** Verifying costs with the square of the length: beyond this a caller could keep the CA busy. */
 const MAX_RSA_BITS = 8192
-/** FIPS 186-5, section 5.4 (e). With 1 everybody can sign. */
+/** FIPS 186-5, section 5.4 (e). An exponent of 1 lets anyone sign. */
 const MIN_RSA_EXPONENT = 65_537n
 /** The first byte of a point (SEC 1, section 2.3.3): RFC 5480 lets a CA refuse the other forms. */
 const UNCOMPRESSED = 0x04
@@ -61,7 +61,7 @@ const SIGNATURES: Readonly<Record<KeyKind, ReadonlyMap<string, string>>> = {
 const verifyAsync = promisify(verify)
 
 interface Request {
-  /** The part that its signature is over. */
+  /** The part that is signed. */
   readonly signed: Buffer
   /** SubjectPublicKeyInfo. */
   readonly publicKey: Buffer
@@ -74,10 +74,10 @@ interface Request {
   readonly signature: Buffer
 }
 
-/** What is taken from a CSR: the key as SPKI (DER), and the DNS names that it asks for. */
+/** The parts of a CSR that are used: the key as SPKI (DER), and the DNS names that it asks for. */
 export type VerifiedRequest = Pick<Request, 'publicKey' | 'dnsNames'>
 
-/** `csr` (DER), which the owner of its key has signed. Rejects with a `CAError` `invalid-csr`. */
+/** Reads `csr` (DER), which the owner of its key must have signed. Rejects with a `CAError` `invalid-csr`. */
 export async function verifiedRequest(csr: Uint8Array): Promise<VerifiedRequest> {
   if (csr.byteLength > MAX_BYTES) throw invalid(`it has ${csr.byteLength} bytes, more than ${MAX_BYTES}`)
   const request = parse(csr)
@@ -89,7 +89,7 @@ export async function verifiedRequest(csr: Uint8Array): Promise<VerifiedRequest>
   const hash = SIGNATURES[kind].get(request.algorithm)
   if (hash === undefined)
     throw invalid(
-      'its signature algorithm is neither ECDSA nor RSA with a hash that this CA knows, or not that of its key',
+      'its signature algorithm is neither ECDSA nor RSA with a hash that this CA knows, or does not fit its key',
     )
   if (!(await isSigned(request, kind, hash))) {
     readKey(request.publicKey) // says so if the key is at fault
@@ -100,7 +100,7 @@ export async function verifiedRequest(csr: Uint8Array): Promise<VerifiedRequest>
   return request
 }
 
-/** Reads by hand, since a thousand nodes may ask at once: @peculiar/x509 takes as long for it as the rest of a certificate. */
+/** Reads by hand: a thousand nodes may ask at once, and @peculiar/x509 takes as long as the rest of a certificate. */
 function parse(csr: Uint8Array): Request {
   try {
     // Copied: the caller may change its bytes while the signature is verified.
@@ -134,7 +134,7 @@ function wholeBytes(bits: DerElement): Buffer {
   return readBits(bits)
 }
 
-/** What else it asks for is not looked at: the CA decides on the identity. */
+/** Other attributes are ignored: the CA decides on the identity. */
 function dnsNamesIn(attribute: DerElement): readonly string[] {
   const [type, values, ...more] = readElements(expectTag(attribute, SEQUENCE).contents)
   const id = expectTag(type, OBJECT_IDENTIFIER).contents.toString('hex')
@@ -164,14 +164,14 @@ function checkRsaKey(key: KeyObject, publicKey: Buffer): void {
     throw invalid(`its RSA key has ${bits} bits, not ${MIN_RSA_BITS} to ${MAX_RSA_BITS}`)
   if (publicExponent < MIN_RSA_EXPONENT || publicExponent % 2n === 0n)
     throw invalid(`the exponent of its RSA key is not an odd number from ${MIN_RSA_EXPONENT} on`)
-  // OpenSSL takes bytes behind it. Of a point it knows the length.
+  // OpenSSL accepts bytes after an RSA key; it knows the length of a point.
   if (!key.export({ type: 'spki', format: 'der' }).equals(publicKey))
     throw invalid('its key has another encoding than DER gives it')
 }
 
 /**
- * ECDSA takes less time than waking a thread for it; a long RSA key takes more. The key goes as DER: a `KeyObject` that serves once
- * costs a tenth of the verification.
+ * ECDSA takes less time than waking a thread for it; a long RSA key takes more. The key is passed as DER: a `KeyObject`
+ * for a single use costs a tenth of the verification.
  */
 async function isSigned({ signed, publicKey, signature }: Request, kind: KeyKind, hash: string): Promise<boolean> {
   const key = { key: publicKey, format: 'der', type: 'spki' } as const

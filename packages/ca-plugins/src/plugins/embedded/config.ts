@@ -4,17 +4,17 @@ import { KEY_TYPES, type PluginOptions } from '@livery/core/plugin'
 export const embeddedOptions = {
   directory: {
     type: 'path',
-    description: 'where the CA is kept, so that a restart has the same root; in memory without it',
+    description: 'the folder that keeps the CA, so that a restart has the same root; default: in memory only',
   },
   keyType: {
     type: 'string',
     choices: KEY_TYPES,
     default: 'ecdsa-p256',
-    description: 'key type of the roots and intermediates made from now on; what is there already stays',
+    description: 'key type of new roots and intermediates; existing ones stay',
   },
   intermediate: {
     type: 'boolean',
     default: false,
-    description: 'whether roots made from now on sign through an intermediate',
+    description: 'whether new roots sign through an intermediate',
   },
 } as const satisfies PluginOptions

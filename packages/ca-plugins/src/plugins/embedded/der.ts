@@ -1,4 +1,4 @@
-/** Writes DER (ITU-T X.690), as much of it as a certificate needs. */
+/** Writes the part of DER (ITU-T X.690) that a certificate needs. */
 
 const SEQUENCE = 0x30
 const BOOLEAN_TRUE = Buffer.from([0x01, 0x01, 0xff])
@@ -24,7 +24,7 @@ export function integer(bytes: Uint8Array): Buffer {
   return element(0x02, bytes)
 }
 
-/** Whole bytes. */
+/** A BIT STRING of whole bytes. */
 export function bitString(bytes: Uint8Array): Buffer {
   return element(0x03, Buffer.of(0), bytes)
 }

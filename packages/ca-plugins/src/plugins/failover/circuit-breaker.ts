@@ -6,7 +6,7 @@ type Limits = Pick<FailoverOptions, 'failures' | 'openMs' | 'maxOpenMs'>
 
 type State =
   | { readonly kind: 'closed'; readonly failures: number }
-  /** `asked`: by the CA itself, which has no room. */
+  /** `asked`: whether the CA itself asked for the pause, since it has no room. */
   | { readonly kind: 'open'; readonly until: number; readonly openMs: number; readonly asked: boolean }
   /** One call is on trial; its end decides. */
   | { readonly kind: 'half-open'; readonly openMs: number }
@@ -23,13 +23,13 @@ export class CircuitBreaker {
     this.#report = report
   }
 
-  /** How long the CA still wants to be left alone, milliseconds; 0 if it does not. */
+  /** How much longer the CA asks for no calls, milliseconds; 0 if it does not. */
   get restMs(): number {
     if (this.#state.kind !== 'open' || !this.#state.asked) return 0
     return Math.max(this.#state.until - this.#clock.now(), 0)
   }
 
-  /** Whether a call may go now. One that may has to end with `succeeded`, `failed`, `refused` or `abandoned`. */
+  /** Whether a call may go now. The caller must then report `succeeded`, `failed`, `refused` or `abandoned`. */
   admits(): boolean {
     if (this.#state.kind === 'closed') return true
     if (this.#state.kind === 'half-open' || this.#state.until > this.#clock.now()) return false
@@ -39,7 +39,7 @@ export class CircuitBreaker {
   }
 
   succeeded(): void {
-    // A call from before the CA asked to be left alone: it still wants to be.
+    // A call from before the CA asked for a pause does not end the pause.
     if (this.restMs > 0) return
     const wasOpen = this.#state.kind !== 'closed'
     this.#state = { kind: 'closed', failures: 0 }
@@ -50,7 +50,7 @@ export class CircuitBreaker {
     const { failures, openMs, maxOpenMs } = this.#limits
     switch (this.#state.kind) {
       case 'open':
-        // A call that started before it opened says nothing new.
+        // A call from before the breaker opened says nothing new.
         return
       case 'half-open':
         this.#open(Math.min(this.#state.openMs * 2, maxOpenMs), reason)
@@ -61,10 +61,10 @@ export class CircuitBreaker {
     }
   }
 
-  /** The CA works, and has no room for `ms`: nobody asks it until then, or until the longest that it stays open. */
+  /** The CA works, and has no room for `ms`: it gets no calls until then, or for the longest pause. */
   refused(ms: number, reason: string): void {
     const { openMs, maxOpenMs } = this.#limits
-    // The time is the CA's to say, and may be of a clock that is wrong by years.
+    // The time comes from the CA, whose clock may be wrong by years.
     const forMs = Math.min(ms, maxOpenMs)
     const until = this.#clock.now() + forMs
     const { kind } = this.#state
@@ -73,7 +73,7 @@ export class CircuitBreaker {
     if (kind !== 'open') this.#report({ kind: 'open', forMs, reason })
   }
 
-  /** The call ended without news of the CA: nobody waited for it any longer, or it failed on this node. The next one is on trial. */
+  /** The call ended without news of the CA: its caller left, or it failed on this node. The next one is on trial. */
   abandoned(): void {
     if (this.#state.kind !== 'half-open') return
     const { openMs } = this.#state

@@ -1,4 +1,4 @@
-/** Several CAs of one trust domain as one: the first of them that answers issues. */
+/** Presents several CAs of one trust domain as one: the first of them that answers issues. */
 import {
   type CAChange,
   type CAClient,
@@ -18,8 +18,8 @@ import { FailoverRoots } from './failover-roots.ts'
 import { memberTicket } from './member-ticket.ts'
 
 /**
- * The errors after which the next CA is asked. The first in this order is reported for the whole list: a CA without room
- * works. A refusal is final: asking the next CA would go around the policy of the first.
+ * The errors after which the next CA is asked. The list reports the first in this order: a CA without room works.
+ * A refusal is final: asking the next CA would go around the policy of the first.
  */
 const FAILS_OVER: readonly CAErrorCode[] = ['rate-limited', 'bad-response', 'timeout', 'unavailable']
 
@@ -86,7 +86,7 @@ export class FailoverClient implements CAClient {
     this.#roots[Symbol.dispose]()
   }
 
-  /** The end of a renewal's wait for the first CA, milliseconds since the epoch; `undefined` where the others may be asked. */
+  /** The end of a renewal's wait for the first CA, milliseconds since the epoch; `undefined` if the others may be asked. */
   #othersKeptUntil({ replaces }: CertificateRequest): number | undefined {
     if (!replaces) return undefined
     const { afterMs = Number.POSITIVE_INFINITY, clock } = this.#options
@@ -97,12 +97,12 @@ export class FailoverClient implements CAClient {
     return until > now ? until : undefined
   }
 
-  /** The breaker of another CA is not asked: it would take that for a call. */
+  /** Leaves out the breakers of other CAs, which would count the question as a call. */
   #firstIfAskable(): readonly Guarded[] {
     return this.#guarded.slice(0, 1).filter(({ breaker }) => breaker.admits())
   }
 
-  /** The CAs whose breakers let a call through; if none does, one that did not ask for rest: somebody has to be asked. */
+  /** The CAs whose breakers let a call through; if none does, one that did not ask for a pause: some CA has to be asked. */
   *#askable(): Generator<Guarded> {
     let asked = false
     for (const guarded of this.#guarded) {
@@ -126,7 +126,7 @@ export class FailoverClient implements CAClient {
     }
   }
 
-  /** The verdict of the failure on the CA. */
+  /** Records what the failure says about the CA. */
   #judge({ member, breaker }: Guarded, error: unknown, { aborted, reason }: AbortSignal): void {
     const { code, retryAfterMs, local, message } = asCAError(aborted ? reason : error, member)
     const isDeadline = code === 'timeout' && !member.capabilities.asynchronous
@@ -138,7 +138,7 @@ export class FailoverClient implements CAClient {
 
   async #ask(member: CAMember, request: CertificateRequest): Promise<IssuedCertificate> {
     const { clock, timeoutMs } = this.#options
-    // Another one may be back sooner: no member is waited for.
+    // No call waits for a member's connection: another CA may answer sooner.
     const { connectWithinMs: _, ...rest } = request
     const { ticket, signal } = request
     const own = { ...rest, ...(ticket && { ticket: memberTicket(member.name, ticket) }) }
@@ -150,7 +150,7 @@ export class FailoverClient implements CAClient {
     )
   }
 
-  /** The first certificate of a CA may come before its roots are known. */
+  /** A CA may issue its first certificate before its roots are known. */
   async #withRoots(member: CAMember, issued: IssuedCertificate, signal: AbortSignal): Promise<IssuedCertificate> {
     if (issued.rootsFor === 'identity') return issued
     if (!member.client.trustBundle) {
@@ -179,7 +179,7 @@ export class FailoverClient implements CAClient {
     const reasons = failures.length === 0 ? 'Each has asked to be left alone for now.' : reasonsOf(failures)
     return new CAError(reported?.code ?? 'rate-limited', `No CA of the list issues for ${identity}. ${reasons}`, {
       cause: reported,
-      // A CA that is left alone meanwhile may be down.
+      // A CA that gets no calls meanwhile may be down.
       local: failures.length === this.#guarded.length && failures.every(({ error }) => error.local),
       ...(Number.isFinite(soonest) && { retryAfterMs: soonest }),
     })

@@ -1,4 +1,4 @@
-/** What an operator sets for the `failover` plugin, and what its parts are made of. */
+/** What an operator sets for the `failover` plugin, and the options of its parts. */
 import type { CAMember, Clock, ConfigOf, PluginOptions } from '@livery/core/plugin'
 
 export const failoverOptions = {
@@ -6,37 +6,37 @@ export const failoverOptions = {
     type: 'duration',
     min: '0s',
     description:
-      'how long a renewal waits for the first CA before the next one is asked; without it, and at the longest, until half is left of what was left when it failed. Who has no certificate never waits',
+      'how long a renewal waits for the first CA before the next one is asked; default and maximum: half of the life that the certificate had left at the first failure. A first certificate never waits',
   },
-  roots: { type: 'path', description: 'a PEM file with roots that are always served, beside those of the CAs' },
+  roots: { type: 'path', description: 'a PEM file with roots that are always served beside the roots of the CAs' },
 } as const satisfies PluginOptions
 
 export type FailoverConfig = ConfigOf<typeof failoverOptions>
 
-/** A change of a breaker; `forMs`: how long calls are kept away; `reason`: what the last one ended with. */
+/** A change of a breaker; `forMs`: how long the CA gets no calls; `reason`: how the last one ended. */
 export type BreakerChange =
   | { readonly kind: 'open'; readonly forMs: number; readonly reason: string }
   | { readonly kind: 'half-open' }
   | { readonly kind: 'closed' }
 
 export interface FailoverOptions {
-  /** In the order of preference. */
+  /** The most preferred first. */
   readonly members: readonly CAMember[]
   readonly clock: Clock
-  /** How long one CA may take, milliseconds; one that waits for an approval has the time of the request. */
+  /** How long one CA may take, milliseconds; a CA that waits for an approval has the time of the request. */
   readonly timeoutMs: number
-  /** Failures in a row after which a CA is left alone. */
+  /** Failures in a row after which a CA gets no calls. */
   readonly failures: number
-  /** How long at first, and at most, milliseconds. */
+  /** How long a CA gets no calls at first, and at most, milliseconds. */
   readonly openMs: number
   readonly maxOpenMs: number
-  /** How long a renewal waits for the first CA, milliseconds, and at the longest until half is left of what was left. Default: until then. */
+  /** How long a renewal waits for the first CA, milliseconds: at most half of the life left at the first failure, which is the default. */
   readonly afterMs?: number
   /** A PEM file with roots that are always served. */
   readonly rootsFile?: string
-  /** When the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
+  /** How often the file, and a CA that reports no changes, are read again, milliseconds. Default: five minutes. */
   readonly rootsPollMs?: number
   readonly onBreaker: (member: CAMember, change: BreakerChange) => void
-  /** Called when another than the first CA has issued. */
+  /** Called when a CA other than the first has issued. */
   readonly onTakenOver: (member: CAMember) => void
 }

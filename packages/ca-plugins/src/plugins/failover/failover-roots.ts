@@ -1,4 +1,4 @@
-/** The roots of all CAs of a list, at all times: certificates of any of them may be in use somewhere. */
+/** The roots of all CAs of a list, at all times: certificates of each may be in use. */
 
 import {
   type CAChange,
@@ -16,7 +16,7 @@ import type { FailoverOptions } from './config.ts'
 
 type Parts = Pick<FailoverOptions, 'members' | 'clock' | 'rootsFile' | 'rootsPollMs' | 'timeoutMs'>
 
-/** When a CA that did not answer is asked again. */
+/** The wait before a CA that did not answer is asked again. */
 const MISSED_MS = 30_000
 const POLL_MS = 5 * 60_000
 const MAX_FILE_BYTES = 1_048_576
@@ -56,7 +56,7 @@ export class FailoverRoots implements Disposable {
     return this.#known.has(member)
   }
 
-  /** The list of a CA that has one, as it is now. */
+  /** The current list of a CA that has one. */
   async ask(member: CAMember, signal: AbortSignal): Promise<readonly string[]> {
     const { clock, timeoutMs } = this.#options
     const error = () => new CAError('timeout', `${member.name} did not list its roots within ${timeoutMs} ms.`)
@@ -69,7 +69,7 @@ export class FailoverRoots implements Disposable {
     return bounded
   }
 
-  /** Takes note of the roots that came with an accepted certificate of a CA without a list. */
+  /** Records the roots that came with an accepted certificate of a CA without a list. */
   learn(member: CAMember, roots: readonly string[]): void {
     const known = this.#known.get(member) ?? new Set()
     const news = roots.slice(0, MAX_ROOTS).filter(root => !known.has(root) && root.length <= MAX_ROOT_LENGTH)

@@ -1,7 +1,7 @@
-/** The one note of a request, shared by CAs: each finds only what it has written itself. */
+/** Shares the one note of a request among CAs: each finds only what it has written itself. */
 import type { RequestTicket } from '@livery/core/plugin'
 
-/** As the CA with this name sees it. A later CA's note takes the place of an earlier one's. */
+/** The ticket as the CA with this name sees it. A later CA's note replaces an earlier one's. */
 export function memberTicket(member: string, ticket: RequestTicket): RequestTicket {
   const mark = `${member}\n`
   const own = (): string | undefined => (ticket.stored?.startsWith(mark) ? ticket.stored.slice(mark.length) : undefined)

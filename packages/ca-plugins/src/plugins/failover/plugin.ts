@@ -4,9 +4,9 @@ import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { FailoverClient } from './client.ts'
 import { type BreakerChange, type FailoverConfig, failoverOptions } from './config.ts'
 
-/** In a row: then a CA is left alone. */
+/** Failures in a row after which a CA gets no calls. */
 const FAILURES = 3
-/** How long a CA is left alone at first, and at most. */
+/** How long a CA gets no calls at first, and at most. */
 const PAUSE_MS = 30_000
 const MAX_PAUSE_MS = 5 * 60_000
 
@@ -65,8 +65,8 @@ const TTL: readonly CACapabilities['ttl'][] = ['ignored', 'clamped', 'honoured']
 const SAN: readonly CACapabilities['san'][] = ['config', 'caller', 'csr']
 
 /**
- * The capabilities that hold whichever CA issues. The roots are always listed: a CA without a list contributes those
- * that came with its certificates.
+ * The capabilities that hold whichever CA issues. The roots are always listed: a CA without a list contributes the
+ * roots of its certificates.
  */
 export function capabilitiesOfAll(members: readonly CACapabilities[]): CACapabilities {
   return {

@@ -1,6 +1,6 @@
-/** Whether a version of something is worth a notification: once, and again if nobody has fetched it. */
+/** Decides whether to notify of a version: once, and again if nobody has fetched it. */
 
-/** A listener that was notified while it was busy does not fetch. */
+/** A listener that is busy during a notification does not fetch. */
 const AGAIN_MS = 10_000
 
 export class ChangeNotice {
@@ -12,7 +12,7 @@ export class ChangeNotice {
     return this.#returned !== undefined
   }
 
-  /** Call when a version was returned to the caller. */
+  /** Records that the caller got `version`. */
   returned(version: string): void {
     this.#returned = version
   }

@@ -1,4 +1,4 @@
-/** The client of the `file-mount` plugin: what the files hold now, and word of what changed in them. */
+/** The client of the `file-mount` plugin: reads the files, and reports their changes. */
 
 import { WatchedFiles } from '@livery/core'
 import {
@@ -19,12 +19,12 @@ import { FaultLog } from './fault-log.ts'
 import { MountedIdentity } from './mounted-identity.ts'
 import { MountedRoots } from './mounted-roots.ts'
 
-/** How often each file is looked at whatever the watches report. */
+/** The interval between looks at each file, whatever the watches report. */
 export const POLL_MS = 30_000
-/** How many files are read at once without being asked for. */
+/** The most files read at once without a request. */
 const READS_AT_ONCE = 16
 
-/** Watches the files of every identity that was asked for. Holds roots and digests, no certificate and no key. */
+/** Watches the files of every requested identity. Holds roots and digests, no certificate and no key. */
 export class FileMountClient implements CAClient {
   /** Absent where no file speaks for the trust domain. */
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
@@ -60,7 +60,7 @@ export class FileMountClient implements CAClient {
       return
     }
     this.trustBundle = ({ signal }) => this.#trustBundle(signal)
-    // One file for all is known before any identity is.
+    // A file for all identities is known before any of them is.
     const { fixed } = mount.roots
     if (fixed !== undefined) this.#roots.use(fixed, {})
   }
@@ -92,7 +92,7 @@ export class FileMountClient implements CAClient {
 
   #start(identity: SpiffeId): MountedIdentity {
     const { clock, log, trustDomain } = this.#context
-    // Its roots would become those of this trust domain.
+    // The roots of its files would become roots of this trust domain.
     if (trustDomainOf(identity) !== trustDomain)
       throw caError('denied', {
         action: `read files for ${identity.slice(0, 300)}`,

@@ -1,4 +1,4 @@
-/** What an operator sets for the `file-mount` plugin, the well-known layouts behind it, and the files that come of it. */
+/** What an operator sets for the `file-mount` plugin, the well-known layouts, and the resulting files. */
 import { resolve } from 'node:path'
 import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { PathTemplate } from './path-template.ts'
@@ -11,12 +11,12 @@ export const fileMountOptions = {
     choices: LAYOUT_NAMES,
     default: 'istio',
     description:
-      'whose folder and file names are the defaults of the next four keys: those of Istio, of its `workload-spiffe-credentials`, of GKE, or of a Kubernetes TLS secret',
+      'the source of the default folder and file names in the next four keys: Istio, its `workload-spiffe-credentials`, GKE, or a Kubernetes TLS secret',
   },
   folder: {
     type: 'path',
     description:
-      'where the files of an identity are; `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{name}` and `{path}` stand for its parts',
+      'the folder with the files of an identity; `{trustDomain}`, `{namespace}`, `{serviceAccount}`, `{name}` and `{path}` stand for its parts',
   },
   chain: {
     type: 'string',
@@ -33,18 +33,18 @@ export const fileMountOptions = {
     type: 'string',
     choices: ['identity', 'trust-domain'],
     description:
-      'for whom the roots count: `identity` is the default where the path of `roots` has a placeholder, else `trust-domain`',
+      'the scope of the roots: the default is `identity` if the path of `roots` has a placeholder, else `trust-domain`',
   },
 } as const satisfies PluginOptions
 
 export type FileMountConfig = ConfigOf<typeof fileMountOptions>
 
-/** Where the files of each identity are. */
+/** The paths of each identity's files. */
 export interface Mount {
   readonly chain: PathTemplate
   readonly key: PathTemplate
   readonly roots: PathTemplate
-  /** With `trust-domain`, every process that can write such a file decides whom all identities trust. */
+  /** `trust-domain` lets every process that can write such a file decide whom all identities trust. */
   readonly rootsFor: 'identity' | 'trust-domain'
 }
 

@@ -6,7 +6,7 @@ interface Fault {
   readonly isLogged: boolean
 }
 
-/** Two looks in a row have to find the same fault: writers take a moment. */
+/** Two looks in a row must find the same fault: writers take a moment. */
 export class FaultLog {
   readonly #log: Pick<PluginLog, 'warn'>
   readonly #faults = new Map<string, Fault>()

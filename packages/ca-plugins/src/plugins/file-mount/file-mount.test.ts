@@ -88,7 +88,7 @@ test('a pair that stays half written is refused after less than a second, by abo
   writeSet(bench.folderOf('web'), { ...(await bench.ca.bring(identityOf('web'))), privateKey })
   const refused = assert.rejects(
     bench.issue('web'),
-    refusedWith(/key\.pem: its key is not that of the first certificate in .*cert-chain\.pem/),
+    refusedWith(/key\.pem: its key does not match the first certificate in .*cert-chain\.pem/),
   )
   await bench.waitInVain()
   await refused

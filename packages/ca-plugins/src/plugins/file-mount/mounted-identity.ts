@@ -1,4 +1,4 @@
-/** The files of one identity: read when asked for, watched in between. */
+/** The files of one identity: read on request, watched in between. */
 
 import type { KeyVault, LookReason, WatchedFiles } from '@livery/core'
 import {
@@ -17,30 +17,30 @@ import type { FaultLog } from './fault-log.ts'
 import type { MountedRoots } from './mounted-roots.ts'
 import { untilWhole } from './until-whole.ts'
 
-/** How long a pair that is half written is waited for; beyond that, core asks again. */
+/** How long to wait for a half-written pair; core asks again after that. */
 const WAIT_MS = 750
-/** An identity that nobody has asked for so long, and whose certificate has ended, is let go of. */
+/** An identity that was not requested for this long is dropped once its certificate has ended. */
 const UNUSED_MS = 3_600_000
-/** The rest of a certificate's life in which a missing successor is reported. */
+/** A missing successor is reported in the last fifth of a certificate's life. */
 const LAST_FIFTH = 0.2
 
 interface MountedIdentityParts {
   readonly identity: SpiffeId
   readonly files: KeyPairFiles
   readonly rootsFile: string
-  /** Whether the roots are a part of what it gives out, so that other roots are a change of it. */
+  /** Whether its answers include roots, so that other roots count as a change. */
   readonly hasOwnRoots: boolean
   readonly roots: MountedRoots
   readonly clock: Clock
   readonly vault?: KeyVault | undefined
   readonly watched: WatchedFiles
-  /** For what is read without being asked for. */
+  /** Limits the reads that no request needs. */
   readonly reads: Semaphore
   readonly faults: FaultLog
   readonly warn: (message: string) => void
-  /** Called when the files hold another usable pair than the one that was read last. */
+  /** Called when the files hold a usable pair other than the one read last. */
   readonly onChange: () => void
-  /** Called when nobody asks for it any more. */
+  /** Called when no caller requests it any more. */
   readonly onUnused: () => void
 }
 
@@ -115,7 +115,7 @@ export class MountedIdentity implements Disposable {
     }
   }
 
-  /** Of the pair, and of its own roots. */
+  /** The version of the pair and of the roots beside it. */
   #wholeVersion(version: string): string {
     const { hasOwnRoots, roots, rootsFile } = this.#parts
     return hasOwnRoots ? `${version} ${roots.version(rootsFile)}` : version
@@ -134,7 +134,7 @@ export class MountedIdentity implements Disposable {
     const state = await this.#currentState(reason)
     if (this.#isDisposed || read < this.#lastGiven) return
     if (state.kind === 'fault') {
-      // Until a pair was returned, core asks again and again, and reports why it has none.
+      // Core repeats its request until a pair was returned, and reports why there is none.
       if (this.#notice.isKnown) faults.found(files.chain, state.message)
       return
     }
@@ -177,7 +177,7 @@ export class MountedIdentity implements Disposable {
   }
 }
 
-/** A set that comes too late is wiped. */
+/** Wipes a set that comes too late. */
 async function setUntilAborted(reading: Promise<MountedSet>, signal: AbortSignal): Promise<MountedSet> {
   try {
     return await untilAborted(reading, signal)

@@ -1,4 +1,4 @@
-/** The files with roots: all of them together are the trust bundle. */
+/** The files with roots, which together are the trust bundle. */
 
 import { createHash, X509Certificate } from 'node:crypto'
 import type { LookReason, WatchedFiles } from '@livery/core'
@@ -19,7 +19,7 @@ import { reasonOf } from '../../answers/reason-of.ts'
 import { ChangeNotice } from './change-notice.ts'
 import type { FaultLog } from './fault-log.ts'
 
-/** Of roots, a chain and a key: core takes 100 roots, and parsing thousands would hold up the event loop. */
+/** Room for roots, a chain and a key: core takes 100 roots, and parsing thousands would hold up the event loop. */
 const MAX_BLOCKS = 120
 /** Files that change together are one change of the bundle. */
 const GATHER_MS = 100
@@ -27,24 +27,24 @@ const GATHER_MS = 100
 interface MountedRootsParts {
   readonly clock: Clock
   readonly watched: WatchedFiles
-  /** For what is read without a request for one identity. */
+  /** Limits the reads that no request for one identity needs. */
   readonly reads: Semaphore
-  /** Whether the files hold chains, so that only the self-signed of their certificates are roots. */
+  /** Whether the files hold chains, in which only the self-signed certificates are roots. */
   readonly areChains: boolean
   readonly faults: FaultLog
   readonly warn: (message: string) => void
-  /** Called when the bundle is another one than was given out last. Default: the files are not a bundle. */
+  /** Called when the bundle differs from the last one returned. Default: the files are not a bundle. */
   readonly onChange?: () => void
 }
 
-/** By SHA-256 (hex) of the DER: PEM, one certificate an element. */
+/** The PEM of each root by the SHA-256 (hex) of its DER. */
 type Roots = ReadonlyMap<string, string>
 
 /** The users of a file. */
 interface RootsUser {
-  /** Called when it can be read after it could not. */
+  /** Called when the file is readable again. */
   readonly onReadable?: () => void
-  /** Called when it has other roots than before. */
+  /** Called when its roots change. */
   readonly onChange?: () => void
 }
 
@@ -52,9 +52,9 @@ interface RootsFile {
   readonly path: string
   readonly watch: Disposable
   readonly users: Set<RootsUser>
-  /** Whether somebody asked for it in vain. */
+  /** Whether a caller asked for it in vain. */
   wasMissed: boolean
-  /** From before it was last read well. */
+  /** The file's stamp before its last good read. */
   stamp: string | undefined
   reads: number
   /** The result of the latest read, and its number: reads overlap. */
@@ -71,7 +71,7 @@ export class MountedRoots implements Disposable {
     this.#parts = parts
   }
 
-  /** From now on `path` is part of the bundle. */
+  /** Adds `path` to the bundle. */
   use(path: string, listeners: RootsUser): Disposable {
     const file = this.#files.get(path) ?? this.#open(path)
     const user = { ...listeners }
@@ -95,7 +95,7 @@ export class MountedRoots implements Disposable {
     return seen ? versionOf(seen.roots) : ''
   }
 
-  /** The roots in one file that is in use, as it is now. Rejects with a {@link FileFault}. */
+  /** The current roots of one file in use. Rejects with a {@link FileFault}. */
   async read(path: string): Promise<readonly string[]> {
     const file = this.#files.get(path)
     if (!file) throw new TypeError(`Cannot read ${path}: it is not in use`)
@@ -108,7 +108,7 @@ export class MountedRoots implements Disposable {
   }
 
   /**
-   * The roots in all files, as they are now; those of a file that cannot be read, as they were. Rejects with a
+   * The current roots of all files; an unreadable file keeps its last ones. Rejects with a
    * {@link FileFault} if there is no root.
    */
   async bundle(signal: AbortSignal): Promise<readonly string[]> {

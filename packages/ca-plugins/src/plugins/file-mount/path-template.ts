@@ -6,10 +6,10 @@ const PLACEHOLDERS = ['trustDomain', 'namespace', 'serviceAccount', 'name', 'pat
 type Placeholder = (typeof PLACEHOLDERS)[number]
 
 export class PathTemplate {
-  /** As it was written. */
+  /** The template as it was written. */
   readonly text: string
 
-  /** Throws an `OptionError` that names `field` for a placeholder that there is not. */
+  /** Throws an `OptionError` that names `field` for an unknown placeholder. */
   constructor(field: string, text: string) {
     this.text = text
     const wrong = text.match(/\{[^{}]*\}|[{}]/g)?.find(found => !isPlaceholder(found.slice(1, -1)))
@@ -48,7 +48,7 @@ function isPlaceholder(name: string): name is Placeholder {
 }
 
 function partsOf(identity: SpiffeId): Readonly<Record<Placeholder, string | undefined>> {
-  // It is part of a path now: nothing but what its own check lets through.
+  // It becomes part of a path: only a text that passes its own check may.
   if (!isSpiffeId(identity)) throw refused(identity, 'it is not a SPIFFE ID', 'Correct it')
   const trustDomain = trustDomainOf(identity)
   const path = identity.slice(`spiffe://${trustDomain}/`.length)

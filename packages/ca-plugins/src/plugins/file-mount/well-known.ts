@@ -1,4 +1,4 @@
-/** Certificates in well-known folders come before those of a CA: an identity whose pair is mounted there needs no other. */
+/** Certificates in well-known folders take precedence over a CA's: an identity whose pair is mounted there needs no other. */
 import { X509Certificate } from 'node:crypto'
 import { WatchedFiles } from '@livery/core'
 import {
@@ -22,7 +22,7 @@ const LAYOUTS = ['istio', 'gke'] as const
 
 type Context = Pick<CAContext, 'clock' | 'log' | 'metrics' | 'trustDomain' | 'vault'>
 
-/** A client of the CA, and of the files before it. Roots beside a pair count for its identity alone. */
+/** A client that serves from the files first, then from the CA. Roots beside a pair count for its identity alone. */
 export class WellKnownFiles implements CAClient {
   readonly trustBundle?: NonNullable<CAClient['trustBundle']>
   readonly federatedBundles?: NonNullable<CAClient['federatedBundles']>
@@ -39,7 +39,7 @@ export class WellKnownFiles implements CAClient {
   constructor(ca: CAClient, folders: readonly string[], context: Context) {
     this.#ca = ca
     this.#clock = context.clock
-    // Its own clients report the same of the files that they watch.
+    // The clients of the folders report the same about the files that they watch.
     this.#watched = new WatchedFiles(context.clock, () => {}, POLL_MS)
     this.#sets = folders.flatMap(folder =>
       LAYOUTS.map(layout => {
@@ -97,7 +97,7 @@ class WellKnownSet implements AsyncDisposable {
   readonly #mount: Mount
   readonly #context: Context
   readonly #notify: (change: CAChange) => void
-  /** Once an identity has its pair here. */
+  /** Set once an identity has its pair here. */
   #client: FileMountClient | undefined
   #seen: { readonly stamp: string; readonly leaf: X509Certificate | undefined } | undefined
   /** The fingerprint of the leaf that was reported last. */
@@ -110,7 +110,7 @@ class WellKnownSet implements AsyncDisposable {
     this.chain = mount.chain.text
   }
 
-  /** Whether the files are the identity's, and have not ended: then it is theirs to say what it gets. */
+  /** Whether the files hold a certificate of the identity that has not ended: then the files take precedence. */
   async isFor(identity: SpiffeId, now: number): Promise<boolean> {
     const leaf = await this.#leaf()
     return leaf !== undefined && identityOf(leaf) === identity && leaf.validToDate.getTime() > now
@@ -125,13 +125,13 @@ class WellKnownSet implements AsyncDisposable {
     return this.#client.issue(request)
   }
 
-  /** An identity whose files appear here is asked for again. */
+  /** Has an identity requested again when its files appear here. */
   async look(): Promise<void> {
     const leaf = await this.#leaf()
     if (leaf?.fingerprint256 === this.#announced) return
     this.#announced = leaf?.fingerprint256
     const identity = leaf && identityOf(leaf)
-    // From its first request on the client watches the files.
+    // The client watches the files from its first request on.
     if (identity && !this.#client) this.#notify({ kind: 'certificates', identities: [identity] })
   }
 
@@ -139,7 +139,7 @@ class WellKnownSet implements AsyncDisposable {
     await this.#client?.[Symbol.asyncDispose]()
   }
 
-  /** Parsed once for each content: thousands of identities ask. */
+  /** Parses each content once: thousands of identities ask. */
   async #leaf(): Promise<X509Certificate | undefined> {
     const stamp = stampsOf([this.chain])
     if (this.#seen?.stamp === stamp) return this.#seen.leaf

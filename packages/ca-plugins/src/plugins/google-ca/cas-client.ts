@@ -81,7 +81,7 @@ export class CasClient implements CAClient {
     const id = requestId(pool, issuingCa, certificateTemplate, subjectMode, String(seconds), csr.der)
     return {
       parent: pool,
-      // The Enterprise tier demands one, the DevOps tier ignores it.
+      // The Enterprise tier requires one, the DevOps tier ignores it.
       certificateId: `livery-${id}`,
       requestId: id,
       issuingCertificateAuthorityId: issuingCa,

@@ -12,7 +12,7 @@ const SERVICE = 'google.cloud.security.privateca.v1.CertificateAuthorityService'
 
 const require = createRequire(import.meta.url)
 const library = dirname(require.resolve('@google-cloud/security-private-ca/package.json'))
-/** With the options that the official files import. */
+/** The official files import these options. */
 const gax = dirname(dirname(dirname(require.resolve('google-gax', { paths: [library] }))))
 
 function load(...folders: readonly string[]): protobuf.Root {

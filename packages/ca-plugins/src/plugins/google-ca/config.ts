@@ -1,4 +1,4 @@
-/** What an operator sets for the `google-ca` plugin, the checks that only it can make, and the CA that comes of it. */
+/** What an operator sets for the `google-ca` plugin, the checks that only it can make, and the resulting target. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { formatHostPort, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 
@@ -27,7 +27,7 @@ export const googleCaOptions = {
   },
   issuingCa: {
     type: 'string',
-    description: 'the ID of the one CA of the pool that issues; without it, the pool chooses',
+    description: 'the ID of the CA of the pool that issues; default: the pool chooses',
     problem: value =>
       /^[\w-]{1,63}$/.test(value) ? undefined : 'is not an ID. Write the last part of certificateAuthorities/…',
   },
@@ -35,7 +35,7 @@ export const googleCaOptions = {
     type: 'string',
     choices: ['reflected-spiffe', 'csr'],
     default: 'reflected-spiffe',
-    description: "where the identity comes from: the caller's credentials, or the CSR",
+    description: "the source of the identity: the caller's credentials, or the CSR",
   },
   endpoint: {
     type: 'string',
@@ -59,11 +59,11 @@ export const googleCaOptions = {
 
 export type GoogleCaConfig = ConfigOf<typeof googleCaOptions>
 
-/** A server of Google's, or a stand-in. */
+/** The address of a Google service, or of a stand-in. */
 export interface GoogleEndpoint {
   readonly host: string
   readonly port: number
-  /** For messages: `host:port`. */
+  /** The endpoint's name in messages: `host:port`. */
   readonly address: string
   readonly plaintext: boolean
 }

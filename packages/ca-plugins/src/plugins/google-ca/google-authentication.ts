@@ -1,4 +1,4 @@
-/** How a call proves to Google who calls: a token for each, from the configured credentials or from Google's library. */
+/** Authenticates calls to Google with a token from the configured credentials or from Google's library. */
 import { CAError, ChangingFile, type CredentialRequest, type CredentialSource, untilAborted } from '@livery/core/plugin'
 import type { AuthClient, GoogleAuth } from 'google-auth-library'
 import { caError } from '../../answers/ca-error.ts'
@@ -10,11 +10,11 @@ export interface Authentication extends Disposable {
   readonly remedy: string
   /** Rejects with a `CAError`, or with the signal's reason. */
   authenticate(call: CredentialRequest): Promise<CallCredentials>
-  /** A token was refused: the next call starts from nothing. */
+  /** A token was refused: the next call gets a new one. */
   forget(): void
 }
 
-/** Lives for one call. */
+/** The credentials of one call. */
 export interface CallCredentials {
   readonly headers: Readonly<Record<string, string>>
   /** Secrets that must not appear in a message. */
@@ -23,7 +23,7 @@ export interface CallCredentials {
 
 const SCOPE = 'https://www.googleapis.com/auth/cloud-platform'
 const MAX_FILE_BYTES = 65_536
-/** Codes of the operating system, and of TLS. */
+/** Error codes of the operating system, and of TLS. */
 const NETWORK_ERROR = /^(?!ERR_)E[A-Z_]+$|(^|_)CERT(_|$)|^ERR_(SSL|TLS)_/
 
 /** Tokens from `credentials`, asked at each call: an identity may have its own. */
@@ -43,7 +43,7 @@ interface LibraryAuthenticationOptions {
   readonly auth: GoogleAuthPackage
   /** Absent: wherever Google's library finds credentials (`GOOGLE_APPLICATION_CREDENTIALS`, gcloud, metadata server). */
   readonly credentialsFile?: string
-  /** Saves the library the search for it. */
+  /** Spares the library the search for it. */
   readonly projectId: string
   /** The service, as the token's audience. */
   readonly url: string
@@ -93,7 +93,7 @@ export class LibraryAuthentication implements Authentication {
     const client = await this.#client()
     const headers = Object.fromEntries(await client.getRequestHeaders(this.#options.url))
     const token = headers['authorization']?.replace(/^Bearer /i, '')
-    // An answer without a token becomes this word in the library.
+    // The library turns an answer without a token into this word.
     if (!token || token === 'undefined') throw this.#problem('it gives no token', 'Use other credentials')
     return { headers, secrets: [token] }
   }
@@ -108,7 +108,7 @@ export class LibraryAuthentication implements Authentication {
     return this.#default.getClient()
   }
 
-  /** The same client, with its token, while the file is the same. */
+  /** Returns the same client, with its token, while the file is the same. */
   async #clientFromFile(file: ChangingFile): Promise<AuthClient> {
     const bytes = await file.read()
     if (this.#fromFile?.bytes === bytes) return this.#fromFile.client
@@ -141,7 +141,7 @@ export class LibraryAuthentication implements Authentication {
     }
   }
 
-  /** The library's errors carry the request with its token: only what is known to be harmless is taken from them. */
+  /** The library's errors carry the request with its token: only harmless parts are taken from them. */
   #failure(error: unknown): CAError {
     const { status, code } = Object(error)
     const text = error instanceof Error ? error.message : ''
@@ -176,7 +176,7 @@ function parseObject(bytes: Buffer): Readonly<Record<string, unknown>> | undefin
     const value: unknown = JSON.parse(bytes.toString())
     return typeof value === 'object' && value !== null ? { ...value } : undefined
   } catch {
-    // The parser's message has the content, which may be a key.
+    // The parser's message quotes the content, which may be a key.
     return undefined
   }
 }

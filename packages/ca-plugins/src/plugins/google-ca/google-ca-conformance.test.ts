@@ -13,7 +13,7 @@ const { Certificate, FetchCaCertsResponse } = protos.google.cloud.security.priva
 
 type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
 
-/** Of an answer that is not a certificate: what the server does instead. */
+/** The server's behaviour for an answer that is not a certificate. */
 async function inBytes(
   answer: FakeCAAnswer,
   server: () => GoogleStandIn,

@@ -24,7 +24,7 @@ export interface GoogleClientParts<Target> {
 }
 
 interface GoogleServiceOptions extends Omit<GoogleClientParts<never>, 'target'> {
-  /** For errors: `Mesh CA at …`. */
+  /** The CA's name in errors: `Mesh CA at …`. */
   readonly ca: string
   readonly endpoint: GoogleEndpoint
   /** The remedies for a caller without the right, and for a resource that does not exist. */
@@ -32,13 +32,13 @@ interface GoogleServiceOptions extends Omit<GoogleClientParts<never>, 'target'> 
 }
 
 interface GoogleCall {
-  /** After "Cannot", for errors: `get a certificate for … from …`. */
+  /** Follows "Cannot" in errors: `get a certificate for … from …`. */
   readonly action: string
   /** `/package.Service/Method`. */
   readonly path: string
   /** Resolves with the bytes of the request. */
   readonly encode: () => Promise<Uint8Array>
-  /** By which Google finds the region of the call: `parent=projects%2F…`. */
+  /** Tells Google the region of the call: `parent=projects%2F…`. */
   readonly routing?: string | undefined
   /** Absent: the call is for no single workload. */
   readonly identity?: SpiffeId
@@ -48,7 +48,7 @@ interface GoogleCall {
   readonly signal: AbortSignal
 }
 
-/** A connection that died is noticed within 30 s while a call waits on it. */
+/** A dead connection is noticed within 30 s while a call waits on it. */
 const KEEPALIVE = { afterMs: 20_000, timeoutMs: 10_000 }
 
 /** These last until somebody changes the pool: the call is made again at the longest backoff. */

@@ -8,7 +8,7 @@ import { requestId } from './request-id.ts'
 
 const CREATE_CERTIFICATE = '/google.security.meshca.v1.MeshCertificateService/CreateCertificate'
 
-/** Its roots are known by its chains only. */
+/** Its roots are known only from its chains. */
 export class MeshCaClient implements CAClient {
   readonly #target: MeshCaTarget
   readonly #service: GoogleService

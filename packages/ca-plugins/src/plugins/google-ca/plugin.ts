@@ -48,7 +48,7 @@ export async function createGoogleCa(
   return new MeshCaClient({ target, clock, tls, authentication })
 }
 
-/** The configured credentials; where there are none, those of Google's library. */
+/** The configured credentials, or Google's library without them. */
 async function casAuthentication(
   { credentials }: CAContext,
   { credentialsFile }: GoogleCaConfig,

@@ -1,9 +1,9 @@
-/** The ID of a request to Google's CAs, by which one that is repeated is answered once (https://google.aip.dev/155). */
+/** The ID by which Google's CAs answer a repeated request once (https://google.aip.dev/155). */
 import { createHash } from 'node:crypto'
 
 /**
- * A UUID that is the same for the same parts and differs for others. It comes from the CSR, so that it outlives the
- * call, and a restart where the key does; it is in the form of version 4, which is what the services take.
+ * A UUID that depends on nothing but the parts. It comes from the CSR, so that it outlives the call, and a restart if
+ * the key does; the services require its form to be version 4.
  */
 export function requestId(...parts: readonly (string | Uint8Array)[]): string {
   const hash = createHash('sha256')

@@ -1,4 +1,4 @@
-/** Waiting for a request's certificate: a look, then a watch, for as long as it takes. */
+/** Waits for a request's certificate: a look, then a watch, for as long as it takes. */
 import { CAError, type Clock, sleep } from '@livery/core/plugin'
 import { scrub } from '../../answers/scrub.ts'
 import type { Caller } from '../../kubernetes-api/api-connection.ts'
@@ -7,24 +7,24 @@ import { LAST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { SigningRequestApi } from './signing-request-api.ts'
 
-/** How long a request is waited for before it is reported as overdue. */
+/** How long a request may wait before it is reported as overdue. */
 const APPROVAL_TIMEOUT_MS = 15 * 60_000
 
 interface ApprovalOptions {
   readonly api: SigningRequestApi
   readonly clock: Clock
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number
-  /** For messages, after the request's name: `for spiffe://…`. */
+  /** Follows the request's name in messages: `for spiffe://…`. */
   readonly whose: string
 }
 
-/** A request that cannot bring a certificate any more: its ticket is of no use. */
+/** A request that cannot bring a certificate any more: its ticket is useless. */
 export class RequestIsOver extends CAError {}
 
 /**
  * The certificates (PEM) of `request`, which has waited since `since`. Rejects with {@link RequestIsOver} if there will be
- * none, with a `CAError` `timeout` once nobody has signed it in time, with that of a call that failed, or with the
+ * none, with a `CAError` `timeout` if nobody signs it in time, with the error of a failed call, or with the
  * signal's reason.
  */
 export async function certificatesOf(
@@ -38,7 +38,7 @@ export async function certificatesOf(
   let ends = 0
   const overdue = new AbortController()
   const onOverdue = () => overdue.abort(overdueError(options, latest))
-  // A request that is overdue already is looked at, but not waited for.
+  // An overdue request is looked at, but not waited for.
   using _timer = clock.at(Math.max(since + APPROVAL_TIMEOUT_MS, clock.now()), onOverdue)
   const until = { ...caller, signal: AbortSignal.any([caller.signal, overdue.signal]) }
   for (;;) {
@@ -52,7 +52,7 @@ export async function certificatesOf(
       if (settled(latest, options) !== undefined) break
     }
     if (settled(latest, options) === undefined) {
-      // Behind some proxies each one ends at once.
+      // Some proxies end each watch at once.
       if (clock.now() - begun >= LAST_DELAY_MS) ends = 0
       await sleep(clock, reopenDelay(ends++, random()), until.signal)
       latest = sameRequest(await options.api.find(latest.name, options.whose, until), latest, options)

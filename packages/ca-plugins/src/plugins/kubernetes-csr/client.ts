@@ -23,12 +23,12 @@ import type { NewSigningRequest, SigningRequestApi } from './signing-request-api
 interface KubernetesCsrParts {
   readonly config: Pick<KubernetesCsrConfig, 'signerName' | 'usages'>
   readonly clock: Clock
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number
   readonly log: Pick<PluginLog, 'info'>
   readonly connection: ApiConnection
   readonly api: SigningRequestApi
-  /** The signer's roots as they are now. */
+  /** The signer's current roots. */
   readonly roots: (signal: AbortSignal) => Promise<readonly string[]>
 }
 
@@ -39,7 +39,7 @@ const MAX_SECONDS = 2 ** 31 - 1
 /** One call of `issue`. */
 interface IssueRequest {
   readonly asked: NewSigningRequest
-  /** For messages, after the name of the request. */
+  /** Follows the name of the request in messages. */
   readonly whose: string
   readonly ticket: CertificateRequest['ticket']
   readonly caller: Caller
@@ -79,7 +79,7 @@ export class KubernetesCsrClient implements CAClient {
     return untilAborted(this.#parts.roots(until), until)
   }
 
-  /** Open calls reject. Requests stay at the API server, to be found again by their tickets. */
+  /** Open calls reject. Requests stay at the API server, where their tickets find them again. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.close()
     await this.#parts.connection[Symbol.asyncDispose]()
@@ -108,7 +108,7 @@ export class KubernetesCsrClient implements CAClient {
       const certificates = await certificatesOf({ api, clock, random, whose }, request, since, caller)
       return this.#chainIn(certificates, `get a certificate ${whose} from ${asked.signerName}`)
     } catch (error) {
-      // Core gives up the call long before a manual approval, and does not know the request's name.
+      // Core ends the call long before a manual approval, and does not know the request's name.
       if (caller.signal.aborted)
         log.info(`The request ${request.name} ${whose} still waits to be approved and signed by ${asked.signerName}.`)
       throw error
@@ -120,12 +120,12 @@ export class KubernetesCsrClient implements CAClient {
       return this.#chains.read([certificates], { action, remedy: 'Check the signer' }).chain
     } catch (error) {
       if (!(error instanceof CAError)) throw error
-      // The same certificates would be there at the next look.
+      // The next look would find the same certificates.
       throw new RequestIsOver(error.code, error.message, { cause: error.cause })
     }
   }
 
-  /** The request that the ticket notes, if it is for the same key and signer. */
+  /** The request that the ticket notes, if it has the same key and signer. */
   async #resume({ asked, whose, ticket, caller }: IssueRequest): Promise<Waiting | undefined> {
     const note = parseNote(ticket?.stored)
     if (!note) return undefined
@@ -148,14 +148,14 @@ export class KubernetesCsrClient implements CAClient {
       created = await api.create(asked, whose, caller)
     } catch (error) {
       if (!(error instanceof NoAnswer)) throw error
-      // It may have arrived: then the name, which comes from the CSR, is taken by it.
+      // The first call may have arrived and taken the name, which comes from the CSR.
       isRepeated = true
       created = await api.create(asked, whose, caller)
     }
     if (created) return created
     const present = isRepeated ? await api.find(asked.name, whose, caller) : undefined
     if (present && isFor(present, asked)) return present
-    // Another client's, or an earlier call's: it does not answer this one.
+    // Another client or an earlier call made the request: it does not answer this one.
     const another = await api.create({ ...asked, name: `${asked.name}-`, generateName: true }, whose, caller)
     if (another) return another
     throw caError('unavailable', {

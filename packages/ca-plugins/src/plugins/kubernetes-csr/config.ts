@@ -5,7 +5,7 @@ export const kubernetesCsrOptions = {
   signerName: {
     type: 'string',
     required: true,
-    description: 'who signs: a domain and a path, such as `example.com/workloads`',
+    description: 'the signer: a domain and a path, such as `example.com/workloads`',
     problem: signerNameProblem,
   },
   signerRoots: {
@@ -27,11 +27,11 @@ export const kubernetesCsrOptions = {
     description:
       "a kubeconfig; it and the files that it names are read again when they change. Without it, the pod's service account",
   },
-  context: { type: 'string', description: 'another context of the kubeconfig than its current one' },
+  context: { type: 'string', description: 'the context of the kubeconfig; default: its current context' },
   usages: {
     type: 'list',
     default: ['digital signature', 'server auth', 'client auth'],
-    description: 'the key usages that are asked for',
+    description: 'the key usages to request',
   },
 } as const satisfies PluginOptions
 
@@ -52,19 +52,19 @@ export function checkConfig(config: KubernetesCsrConfig): void {
   if (context !== undefined && kubeconfig === undefined)
     throw new OptionError(
       'context',
-      `Cannot use context ${JSON.stringify(context)}: it is one of a kubeconfig, and none is named. Set kubeconfig to its file.`,
+      `Cannot use context ${JSON.stringify(context)}: kubeconfig is missing. Set kubeconfig to the file that has this context.`,
     )
   if (usages.length === 0)
     throw new OptionError(
       'usages',
-      'Cannot use usages []: the API server takes no request without one. Leave it out for the default.',
+      'Cannot use usages []: the API server accepts no request without one. Leave usages out for the default.',
     )
 }
 
 function signerNameProblem(value: string): string | undefined {
   if (!/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\/[A-Za-z0-9_.-]+$/.test(value) || value.length > 571)
     return 'is not a signer name. Write a domain and a path, as in example.com/workloads'
-  // The API has it no longer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
+  // The API no longer has this signer: https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/
   if (value === 'kubernetes.io/legacy-unknown')
     return 'is a signer that certificates.k8s.io/v1 refuses. Name the one that signs for workloads'
   return undefined

@@ -1,4 +1,4 @@
-/** Makes the client that a configuration of the `kubernetes-csr` plugin asks for. Not in plugin.ts: its types are those of an optional package. */
+/** Makes the client for a configuration of the `kubernetes-csr` plugin. Not in plugin.ts: its types come from an optional package. */
 import type { CAClient, CAContext } from '@livery/core/plugin'
 import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
 import { ApiConnection } from '../../kubernetes-api/api-connection.ts'
@@ -15,7 +15,7 @@ interface KubernetesCsrSurroundings {
   readonly loadLibrary?: () => Promise<KubernetesLibrary>
   /** Prefix of the paths of the service account. Default: empty. */
   readonly podRoot?: string
-  /** In [0, 1). Default: `Math.random`. */
+  /** A number in [0, 1). Default: `Math.random`. */
   readonly random?: () => number
 }
 

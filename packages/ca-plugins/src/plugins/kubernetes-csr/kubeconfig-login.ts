@@ -1,4 +1,4 @@
-/** The login of a kubeconfig, as it and the files that it names are now. */
+/** The login of a kubeconfig, as it and its files are now. */
 import { dirname } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
 import type { CAError, PluginLog } from '@livery/core/plugin'
@@ -120,7 +120,7 @@ function loginOf(
   { certFile: _cert, keyFile: _key, authProvider, ...user }: User,
   { caFile, certFile, keyFile }: Contents,
 ): Login {
-  // The library would read it once a minute only, and projected tokens rotate.
+  // The library would read it only once a minute, and projected tokens rotate.
   const tokenFile: unknown = authProvider?.config?.tokenFile
   const isTokenFile = typeof tokenFile === 'string'
   const ownCluster = { ...cluster, ...(caFile && { caData: caFile.toString('base64') }) }

@@ -1,4 +1,4 @@
-/** Connections as a user of a kubeconfig: by its token, its client certificate, or what its program prints. */
+/** Connects as a user of a kubeconfig: by its token, its client certificate, or the output of its program. */
 import { Agent as HttpsAgent, type AgentOptions as HttpsAgentOptions, type RequestOptions } from 'node:https'
 import { isIP } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
@@ -12,7 +12,7 @@ import { AGENT_OPTIONS, HttpPool, plainAgent } from '../../transport/http-pool.t
 export class KubeconfigSession implements ApiSession {
   readonly login: Login
   readonly #user: PooledUser
-  /** Without a client certificate, which the API server would go by before it looks at a token. */
+  /** Has no client certificate: the API server would prefer that to a token. */
   readonly #bearer: PooledUser
 
   /** `asUser`, `asNobody`: a new configuration of the client library, as the user of the login and as nobody. */
@@ -74,7 +74,7 @@ class PooledUser {
   }
 
   #reasonOf(error: unknown): string {
-    // The library reads what a program prints without a look at it, and the parser quotes it, which may be a token.
+    // The library reads a program's output unchecked, and the parser quotes it, which may be a token.
     if (this.#config.getCurrentUser()?.exec && (error instanceof SyntaxError || error instanceof TypeError))
       return 'its program printed no ExecCredential with a status'
     return scrub(reasonOf(error), [])
@@ -91,7 +91,7 @@ function agentOf(options: RequestOptions, config: KubeConfig): ConstructorParame
   return new HttpsAgent({ ...AGENT_OPTIONS, ...UNLIMITED, ...tls })
 }
 
-/** An address is verified and not sent, as kubectl does: TLS has no addresses for names, and Node 26 throws. */
+/** Verifies an address and does not send it, as kubectl does: TLS allows no addresses as names, and Node 26 throws. */
 function namesOf(servername: string): HttpsAgentOptions {
   if (!isIP(servername)) return { servername }
   return { servername: '', checkServerIdentity: (_, certificate) => checkServerIdentity(servername, certificate) }

@@ -109,7 +109,7 @@ class Signer {
   }
 }
 
-/** Of the refusals that the API server itself makes, and of broken answers. */
+/** The fault for a refusal by the API server itself, or for a broken answer. */
 function faultOf(answer: FakeCAAnswer): KubeFault | undefined {
   switch (answer.kind) {
     case 'reset':

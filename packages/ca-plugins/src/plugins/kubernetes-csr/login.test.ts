@@ -55,7 +55,7 @@ async function openInPod(t: TestContext, podRoot: string) {
   return client
 }
 
-/** A kubeconfig as an operator keeps it, beside other clusters; `user` is that of its context `right`. */
+/** A kubeconfig as an operator keeps it, beside other clusters; `user` belongs to its context `right`. */
 async function writeKubeconfig(t: TestContext, { server, authority }: Cluster, user: object): Promise<string> {
   const folder = temporaryFolder(t)
   await writeFile(join(folder, 'ca.pem'), authority.trustBundle().join(''))

@@ -11,7 +11,7 @@ export function formatNote({ name, uid, since }: PendingNote): string {
   return JSON.stringify({ name, uid, since })
 }
 
-/** `undefined` for other text, such as the note of another plugin. */
+/** `undefined` for any other text, such as another plugin's note. */
 export function parseNote(text: string | undefined): PendingNote | undefined {
   if (text === undefined) return undefined
   try {

@@ -21,8 +21,12 @@ const refusals: readonly (readonly [string, Partial<KubernetesCsrConfig>, RegExp
     { signerRoots: 'a.pem', clusterTrustBundle: 'b' },
     /signerRoots "a\.pem": clusterTrustBundle is set as well\. Leave one/,
   ],
-  ['a context of nothing', { signerRoots: 'a.pem', context: 'x' }, /context "x": .* none is named\. Set kubeconfig/],
-  ['no usage', { signerRoots: 'a.pem', kubeconfig: 'k', usages: [] }, /usages \[\]: .*Leave it out/],
+  [
+    'a context of nothing',
+    { signerRoots: 'a.pem', context: 'x' },
+    /context "x": kubeconfig is missing\. Set kubeconfig/,
+  ],
+  ['no usage', { signerRoots: 'a.pem', kubeconfig: 'k', usages: [] }, /usages \[\]: .*Leave usages out/],
 ]
 for (const [what, config, message] of refusals)
   test(`a configuration with ${what} is refused by name and remedy`, () => {

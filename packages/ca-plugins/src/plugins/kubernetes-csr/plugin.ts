@@ -8,7 +8,7 @@ export const kubernetesCsr = defineCAPlugin({
   name: 'kubernetes-csr',
   capabilities: {
     roots: 'poll',
-    // The API takes no wish under ten minutes, and leaves it to the signer whether it heeds the others.
+    // The API accepts no lifetime under ten minutes, and the signer may ignore any other.
     ttl: 'ignored',
     san: 'csr',
     dnsNames: true,

@@ -6,7 +6,7 @@ import { readWatchEvents } from '../../kubernetes-api/watch-events.ts'
 import { readSigningRequest, type SigningRequest } from './signing-request.ts'
 
 export interface NewSigningRequest {
-  /** Its name, or with `generateName` what the name that the server makes begins with. */
+  /** The request's name; with `generateName`, the start of the name that the server makes. */
   readonly name: string
   readonly generateName?: boolean
   readonly request: string
@@ -28,7 +28,7 @@ export class SigningRequestApi {
     this.#connection = connection
   }
 
-  /** `undefined` if there is one of that name. Rejects with a `CAError`, or the signal's reason. */
+  /** `undefined` if the name is taken. Rejects with a `CAError`, or the signal's reason. */
   async create(asked: NewSigningRequest, whose: string, caller: Caller): Promise<SigningRequest | undefined> {
     const call = { what: `create the request ${asked.name} ${whose}`, verb: 'create', resource: RESOURCE } as const
     const { status, json } = await this.#connection.request(call, caller, {
@@ -40,7 +40,7 @@ export class SigningRequestApi {
     return status === 409 ? undefined : understood(json, call)
   }
 
-  /** As it is now; `undefined` if there is none of that name. Rejects as {@link create} does. */
+  /** The current request; `undefined` if none has that name. Rejects as {@link create} does. */
   async find(name: string, whose: string, caller: Caller): Promise<SigningRequest | undefined> {
     const call = { what: `look for the request ${name} ${whose}`, verb: 'list', resource: RESOURCE } as const
     const query = new URLSearchParams({ fieldSelector: `metadata.name=${name}` })
@@ -49,7 +49,7 @@ export class SigningRequestApi {
     return found === undefined ? undefined : understood(found, call)
   }
 
-  /** The events of `from` from now on. Rejects as {@link create} does if it cannot begin, or the server ends it as an error that lasts. */
+  /** The later events of `from`. Rejects as {@link create} does if the watch cannot begin, or ends with an error that lasts. */
   async *watch(from: SigningRequest, whose: string, caller: Caller): AsyncGenerator<Change, void> {
     const call = { what: `watch the request ${from.name} ${whose}`, verb: 'watch', resource: RESOURCE } as const
     const query = new URLSearchParams({
@@ -61,9 +61,9 @@ export class SigningRequestApi {
     const body = this.#connection.stream(call, caller, { path: `${PATH}?${query}` })
     for await (const { type, object } of readWatchEvents(body)) {
       if (type === 'DELETED') yield { kind: 'deleted' }
-      // The content of a bookmark is not needed: whatever ends a watch, the next one begins with a look.
+      // The content of a bookmark is not needed: the next watch begins with a look in any case.
       else if (type === 'ADDED' || type === 'MODIFIED') yield { kind: 'changed', request: understood(object, call) }
-      // 410: what it began with is too old; else the server has trouble, and the look will say which.
+      // 410: the version to begin with is too old. Any other error: the server has trouble, and the next look says which.
       else if (type === 'ERROR') return
     }
   }
@@ -74,7 +74,7 @@ export class SigningRequestApi {
     const at = (version: string) =>
       `/apis/certificates.k8s.io/${version}/clustertrustbundles/${encodeURIComponent(name)}`
     const stable = await this.#connection.request(call, caller, { path: at('v1'), expected: [404] })
-    // Kubernetes 1.36 has it in no other version.
+    // Kubernetes 1.36 serves it in no other version.
     const isElsewhere = stable.status === 404
     const { json } = isElsewhere ? await this.#connection.request(call, caller, { path: at('v1beta1') }) : stable
     const { trustBundle } = Object(json['spec'])

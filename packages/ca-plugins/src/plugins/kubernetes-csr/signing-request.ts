@@ -4,7 +4,7 @@ export interface SigningRequest {
   readonly name: string
   readonly uid: string
   readonly resourceVersion: string
-  /** PEM in base64, as in `spec.request`. */
+  /** The value of `spec.request`: PEM in base64. */
   readonly request: string
   readonly signerName: string
   readonly outcome: Outcome
@@ -17,9 +17,9 @@ type Outcome =
   | { readonly kind: 'approved' }
   /** PEM. */
   | { readonly kind: 'issued'; readonly certificates: string }
-  /** By an approver. */
+  /** Denied by an approver. */
   | { readonly kind: 'denied'; readonly reason: string }
-  /** At the signer. */
+  /** Failed at the signer. */
   | { readonly kind: 'failed'; readonly reason: string }
 
 /** `undefined` for any other object. */
@@ -48,7 +48,7 @@ function outcomeOf({
   return { kind: 'issued', certificates: Buffer.from(certificate, 'base64').toString() }
 }
 
-/** Reason and message of the condition, where it holds. */
+/** Reason and message of the condition, if it holds. */
 function reasonOf(conditions: unknown, type: string): string | undefined {
   if (!Array.isArray(conditions)) return undefined
   const condition = conditions.map(Object).find(each => each.type === type && each.status !== 'False')

@@ -1,4 +1,4 @@
-/** The client of the `spiffe` plugin: the identities and roots that a Workload API pushes, as they are now. */
+/** The client of the `spiffe` plugin: the current identities and roots that a Workload API pushes. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import {
   after,
@@ -27,18 +27,18 @@ import {
   wipe,
 } from './workload-update.ts'
 
-/** Named in a message; an upstream may have thousands. */
+/** The most identities that a message names; an upstream may have thousands. */
 const MAX_NAMES = 10
 
-/** Callers may think up names. */
+/** Callers may invent names. */
 const MAX_MISSED = 10_000
 
-/** SPIRE pushes an entry that it changes as gone, and a moment later with its new certificate. */
+/** SPIRE pushes a changed entry as gone, and a moment later with its new certificate. */
 const RETURN_MS = 1_000
-/** The fault that is no news yet. */
+/** The fault that is not reported yet. */
 const MAY_RETURN = 'no identity for a moment'
 
-/** Holds the keys of the newest update, and wipes them when another comes or the stream breaks. */
+/** Holds the keys of the newest update; wipes them when another comes or the stream breaks. */
 export class SpiffeClient implements CAClient {
   readonly #context: CAContext
   readonly #address: string
@@ -49,9 +49,9 @@ export class SpiffeClient implements CAClient {
   readonly #closing: Closable
   #update: SvidUpdate | undefined
   #allRoots: Bundles = new Map()
-  /** Asked for in vain: who asked hears when they come. */
+  /** Identities requested in vain: their callers are notified when they come. */
   readonly #missed = new Set<SpiffeId>()
-  /** Missing from pushes, with the time until which they count as there; the first to leave first. */
+  /** Identities missing from pushes, with the time until which they count as present; the first to leave first. */
   readonly #leaving = new Map<SpiffeId, number>()
   #leaveTimer: Disposable | undefined
   /** Resolved when an identity is back, has left, or the stream breaks. */
@@ -124,7 +124,7 @@ export class SpiffeClient implements CAClient {
   }
 
   async federatedBundles({ signal }: { readonly signal: AbortSignal }): Promise<Bundles> {
-    // A server without bundles, and one that fails, has named those that there are, or none.
+    // A failure does not matter here: the roots known so far are the answer.
     await this.#bundles.current(signal).catch(() => signal.throwIfAborted())
     return new Map([...this.#allRoots].filter(([trustDomain]) => trustDomain !== this.#context.trustDomain))
   }
@@ -148,7 +148,7 @@ export class SpiffeClient implements CAClient {
     if (this.#update) wipe(this.#update)
   }
 
-  /** Only the latest are kept: core asks again for the others. */
+  /** Keeps only the latest: core asks again for the others. */
   #miss(identity: SpiffeId): void {
     this.#missed.delete(identity)
     this.#missed.add(identity)
@@ -178,11 +178,11 @@ export class SpiffeClient implements CAClient {
     this.#leave()
   }
 
-  /** Reports those whose time is over. */
+  /** Reports the identities whose time is over. */
   #leave(): void {
     const { clock } = this.#context
     const now = clock.now()
-    // A clock that was set back makes nobody wait longer.
+    // A clock that was set back must not prolong the wait.
     const isOver = (until: number) => until <= now || until > now + RETURN_MS
     const identities = [...this.#leaving].filter(([, until]) => isOver(until)).map(([identity]) => identity)
     for (const identity of identities) this.#leaving.delete(identity)
@@ -206,7 +206,7 @@ export class SpiffeClient implements CAClient {
     this.#notifyRoots(before)
   }
 
-  /** Both streams bring them, one a moment before the other: the union lacks neither old nor new roots. */
+  /** Both streams bring roots, one a moment before the other: the union lacks neither old nor new ones. */
   #rootsOf(trustDomain: string): readonly string[] {
     const prefix = `spiffe://${trustDomain}/`
     const svids = [...(this.#update?.svids ?? [])].find(([identity]) => identity.startsWith(prefix))
@@ -231,13 +231,13 @@ export class SpiffeClient implements CAClient {
     for (const listener of this.#listeners) listener(change)
   }
 
-  /** The same reason once: it is tried for as long as it takes. */
+  /** Reports the same reason once: attempts continue for as long as it takes. */
   #reportBroken({ message, code }: CAError, retryMs: number): void {
     if (this.#update) wipe(this.#update)
     this.#tell()
     const { log } = this.#context
     const line = `${message} It is asked again within ${Math.ceil(retryMs / 1000)} s.`
-    // As an identity that is missing from a push: the only one can be back when it is asked again.
+    // A sole identity can be back when it is asked again, like one that is missing from a push.
     if (code === 'denied' && this.#update && this.#lastFault === '') {
       this.#lastFault = MAY_RETURN
       log.debug(line)
@@ -268,7 +268,7 @@ function withoutBundles(failure: StreamFailure, cause: ServiceError | Error | un
   return isAbsent ? { ...failure, isFinal: true } : failure
 }
 
-/** New, or with another certificate. */
+/** Identities that are new, or have another certificate. */
 function changedIdentities(before: SvidUpdate | undefined, { svids }: SvidUpdate): readonly SpiffeId[] {
   if (!before) return []
   const isSame = (identity: SpiffeId, { chain: [leaf] }: Svid) =>

@@ -1,4 +1,4 @@
-/** Why the Workload API gave nothing, in the words of a `CAError`. */
+/** Why the Workload API gave nothing, as a `CAError`. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { CAError, type CAErrorCode } from '@livery/core/plugin'
 import { scrub } from '../../answers/scrub.ts'
@@ -34,9 +34,9 @@ const MEANINGS: Partial<Readonly<Record<status, Meaning>>> = {
   [status.DEADLINE_EXCEEDED]: { code: 'timeout', remedy: RUNS },
 }
 
-/** `address`: of the Workload API, as it is configured. */
+/** `address`: the configured address of the Workload API. */
 export function workloadFailure(address: string, what: string, cause: ServiceError | Error | undefined): StreamFailure {
-  // Made where the answer was read.
+  // The reader of the answer made the error.
   if (cause instanceof CAError) return { error: cause, isFinal: false }
   const { code, remedy, isFinal = false, ...options } = meaningOf(cause)
   const text = `Cannot get ${what} from the Workload API at ${address}: ${reasonOf(cause)}. ${remedy}.`

@@ -1,4 +1,4 @@
-/** The `spiffe` plugin: a SPIFFE Workload API, such as that of a SPIRE agent, as the source of identities. */
+/** The `spiffe` plugin: a SPIFFE Workload API, such as a SPIRE agent's, as the source of identities. */
 import { defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { SpiffeClient } from './client.ts'
@@ -10,8 +10,8 @@ export const spiffe = defineCAPlugin({
   name: 'spiffe',
   capabilities: {
     roots: 'push',
-    // A client of this API replaces its bundle by what it receives, and SPIRE takes a root that has not expired out of it
-    // only to revoke it.
+    // A client of this API replaces its bundle with each push, and SPIRE drops a root that has not expired only
+    // to revoke it.
     revokesMissingRoots: true,
     ttl: 'ignored',
     san: 'config',

@@ -60,7 +60,7 @@ test('an identity has the certificate, the key and the roots that the Workload A
     assert.equal(leafOf(issued).subjectAltName, `URI:${identity}`)
     assert.ok(leafOf(issued).checkPrivateKey(createPrivateKey(Buffer.from(issued.privateKey ?? []))))
     assert.deepEqual(issued.roots, ca.trustBundle())
-    assert.equal(issued.chain.length, 2)
+    assert.equal(issued.chain.length, 3)
   }
   assert.deepEqual(await roots(), ca.trustBundle())
 })
@@ -191,7 +191,7 @@ test('a process that has no identity for a moment is no warning, and one that ha
     server.behaviour = { kind: 'refuse', code: status.PERMISSION_DENIED, details: 'no identity issued' }
     const reports = context.lines.length
     server.refuse(status.PERMISSION_DENIED, 'no identity issued')
-    // Of each stream one.
+    // Each stream reports once.
     while (context.lines.length < reports + 2) await setImmediate()
   }
   await refuse()

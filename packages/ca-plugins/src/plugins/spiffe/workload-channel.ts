@@ -17,17 +17,17 @@ export class WorkloadChannel {
       'grpc.max_receive_message_length': MAX_MESSAGE_BYTES,
       'grpc.enable_retries': 0,
       'grpc.service_config_disable_resolution': 1,
-      // The streams have a schedule of their own, which a connection must not wait behind.
+      // The streams have their own schedule, and must not wait for a connection's.
       'grpc.initial_reconnect_backoff_ms': 100,
       'grpc.max_reconnect_backoff_ms': 1_000,
       'grpc.use_local_subchannel_pool': 1,
       'grpc.enable_channelz': 0,
-      // A proxy in the environment has no business between a workload and its node.
+      // No proxy belongs between a workload and its node.
       'grpc.enable_http_proxy': 0,
     })
   }
 
-  /** Both requests are empty messages, and their answers left as bytes, so that a bad one is distinguished from a broken stream. */
+  /** Both requests are empty messages. Answers stay bytes, so that a bad one is distinguished from a broken stream. */
   open(method: 'FetchX509SVID' | 'FetchX509Bundles'): ClientReadableStream<Buffer> {
     const metadata = new Metadata()
     // The endpoint refuses calls without it, so that nobody is tricked into making them (section 6.1 of its specification).

@@ -14,7 +14,7 @@ export function endpointProblem(text: string): string | undefined {
   return `begins neither with unix:// nor with tcp://. ${FORMS}`
 }
 
-/** The name by which gRPC knows it. Only for a text without a problem. */
+/** The target by which gRPC knows it. Only for a text without a problem. */
 export function grpcTarget(text: string): string {
   if (text.startsWith('unix:')) return `unix:${text.slice('unix://'.length)}`
   return `${text.includes('[') ? 'ipv6' : 'ipv4'}:${text.slice('tcp://'.length)}`

@@ -1,16 +1,16 @@
-/** One stream of the Workload API, kept open: what it said last is what holds, as long as it is open. */
+/** Keeps one stream of the Workload API open: its last message holds as long as it is open. */
 import type { ClientReadableStream, ServiceError } from '@grpc/grpc-js'
 import { after, type CAError, type Clock, untilAborted } from '@livery/core/plugin'
 import { FIRST_DELAY_MS, reopenDelay } from '../../transport/reopen-delay.ts'
 
 interface WorkloadStreamOptions<T> {
   readonly clock: Clock
-  /** In [0, 1). */
+  /** A number in [0, 1). */
   readonly random: () => number
   /** How long the first message may take, milliseconds. */
   readonly timeoutMs: number
   readonly open: () => ClientReadableStream<Buffer>
-  /** Throws what `errorOf` understands. */
+  /** Throws an error that `errorOf` understands. */
   readonly read: (bytes: Buffer) => T
   /** `undefined`: the server ended the stream. */
   readonly errorOf: (cause: ServiceError | Error | undefined) => StreamFailure
@@ -21,7 +21,7 @@ interface WorkloadStreamOptions<T> {
 
 export interface StreamFailure {
   readonly error: CAError
-  /** Asking again will not help: it waits for its longest time, also when a caller asks. */
+  /** Asking again will not help: the stream waits for its longest time, even if a caller asks. */
   readonly isFinal: boolean
 }
 
@@ -43,9 +43,9 @@ const FINAL_RETRY_MS = 300_000
 export class WorkloadStream<T> {
   readonly #options: WorkloadStreamOptions<T>
   #state: State<T> = { kind: 'idle' }
-  /** The result of the attempt that is under way, or of the next one. */
+  /** The result of the current attempt, or of the next one. */
   #outcome = Promise.withResolvers<T>()
-  /** In a row. */
+  /** Failures in a row. */
   #failures = 0
 
   constructor(options: WorkloadStreamOptions<T>) {
@@ -93,7 +93,7 @@ export class WorkloadStream<T> {
     return await untilAborted(this.#outcome.promise, signal)
   }
 
-  /** Opens it, unless it is or was. */
+  /** Opens the stream, unless it is or was open. */
   start(): void {
     if (this.#state.kind === 'idle') this.#open()
   }
@@ -165,7 +165,7 @@ export class WorkloadStream<T> {
     if ('call' in state) state.call.cancel()
   }
 
-  /** Often nobody waits. */
+  /** Often no caller waits. */
   #reject(error: CAError): void {
     this.#outcome.promise.catch(() => {})
     this.#outcome.reject(error)

@@ -12,9 +12,9 @@ import { type Answer, badAnswer } from '../../answers/certificate-chain.ts'
 import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
 import { isWithinBounds, MAX_PARTS } from './message-bounds.ts'
 
-/** Well under what Envoy would take: it accepts chains of any length. */
+/** Our own limit: Envoy accepts chains of any length. */
 const MAX_CHAIN = 10
-/** As in SPIRE; a longer one is left out. */
+/** SPIRE's limit; a longer hint is left out. */
 const MAX_HINT = 1_024
 /** Certificates in one message: four for each identity. */
 const MAX_CERTIFICATES = 20_000
@@ -22,27 +22,27 @@ const MAX_CERTIFICATES = 20_000
 const SVIDS = 1
 const BUNDLES = 2
 
-/** One identity's. */
+/** The SVID of one identity. */
 export interface Svid {
-  /** DER, leaf first, no root: only those that are asked for become PEM. */
+  /** DER, leaf first, no root: only requested ones become PEM. */
   readonly chain: readonly Buffer[]
-  /** PKCS#8, DER. Wiped with the update that it is in. */
+  /** PKCS#8, DER. Wiped with its update. */
   readonly privateKey: SealedKey
-  /** Of its trust domain, PEM. */
+  /** The roots of its trust domain, PEM. */
   readonly roots: readonly string[]
-  /** Empty where the operator gave none. */
+  /** Empty if the operator gave none. */
   readonly hint: string
 }
 
 export interface SvidUpdate {
-  /** In their order: the first is the default. */
+  /** The server's order: the first is the default. */
   readonly svids: ReadonlyMap<SpiffeId, Svid>
 }
 
 /** Roots, PEM, by the name of the trust domain. */
 export type Bundles = ReadonlyMap<string, readonly string[]>
 
-/** `bytes` are an `X509SVIDResponse`, and wiped, since keys are in them; `vault` keeps these. Throws a `CAError` `bad-response`. */
+/** `bytes` are an `X509SVIDResponse`, and are wiped, since they contain keys; `vault` keeps the keys. Throws a `CAError` `bad-response`. */
 export function readSvidUpdate(bytes: Buffer, answer: Answer, vault: KeyVault = plainKeyVault): SvidUpdate {
   const svids = decodeAndWipe(bytes, answer)
   try {
@@ -68,7 +68,7 @@ function readSvids(svids: readonly X509SVID[], answer: Answer, vault: KeyVault):
   const read = new Map<SpiffeId, Svid>()
   for (const { spiffeId, x509Svid, x509SvidKey, bundle, hint } of svids) {
     if (!isSpiffeId(spiffeId)) throw badAnswer(answer, 'has an identity that is not a SPIFFE ID')
-    // Several registrations may have the same identity and differ by a hint: the first is the default.
+    // Several registrations may have the same identity and different hints: the first is the default.
     if (read.has(spiffeId)) {
       x509SvidKey.fill(0)
       continue
@@ -150,13 +150,13 @@ function decode<T>(bytes: Buffer, part: number, answer: Answer, codec: { decode(
 }
 
 const SEQUENCE = 0x30
-/** No certificate is as short: a message of empty elements would become thirty times its size. */
+/** Shorter than any certificate: a message of empty elements would become thirty times its size. */
 const MIN_CERTIFICATE_BYTES = 100
 
 interface ReadLimits {
-  /** More are not read. */
+  /** The most certificates that are read. */
   readonly most: number
-  /** Bytes, with the certificate that exceeds them. */
+  /** The most bytes, the certificate that exceeds them included. */
   readonly mostBytes?: number
 }
 
@@ -190,7 +190,7 @@ class CertificateReader {
   }
 }
 
-/** Of the element at `at` with its header; `NaN` if it is longer than any certificate. */
+/** The length of the element at `at` with its header; `NaN` if it is longer than any certificate. */
 function lengthAt(bytes: Buffer, at: number): number {
   const [, first = 0x80, second = 0, third = 0] = bytes.subarray(at, at + 4)
   if (first < 0x80) return 2 + first

@@ -17,13 +17,13 @@ import { errorOfAnswer } from './errors.ts'
 import { pinnedRoot } from './pinned-root.ts'
 import { ProvisionerKey } from './provisioner-key.ts'
 
-/** Where an answer cannot be used. */
-const REMEDY = 'Check that the address is that of a step-ca'
+/** The remedy for an unusable answer. */
+const REMEDY = 'Check that the address belongs to a step-ca'
 
 /** Makes the token of one call, or gets it. */
 interface TokenSource {
   get(request: CertificateRequest, csr: CertificateSigningRequest, signal: AbortSignal): Promise<string>
-  /** The remedy where the CA does not accept the token. */
+  /** The remedy if the CA rejects the token. */
   readonly remedy: string
 }
 
@@ -85,7 +85,7 @@ export class StepCaClient implements CAClient {
     await this.#http[Symbol.asyncDispose]()
   }
 
-  /** The list of that name in a good answer. */
+  /** The list at `name` in a good answer. */
   #certificates(answer: JsonAnswer, name: string, action: string, secrets: readonly string[]): readonly string[] {
     if (answer.status !== 200 && answer.status !== 201)
       throw errorOfAnswer(answer, { action, secrets, tokenRemedy: this.#tokens.remedy, clock: this.#clock })

@@ -1,4 +1,4 @@
-/** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the proof that comes of it. */
+/** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the resulting proof. */
 import {
   type AgentKey,
   type ConfigOf,
@@ -73,17 +73,17 @@ export function checkConfig(config: StepCaConfig, siblings: ReadonlySet<AgentKey
   if (passwordFile !== undefined && jwkFile === undefined)
     throw new OptionError(
       'passwordFile',
-      `Cannot use passwordFile "${passwordFile}": there is no jwkFile to open with it. Leave it out.`,
+      `Cannot use passwordFile "${passwordFile}": jwkFile is missing. Set jwkFile, or leave passwordFile out.`,
     )
 }
 
-/** Throws a `TypeError` if there is nothing to ask with. */
+/** Throws a `TypeError` if the configuration has no proof. */
 export function proofOf(config: StepCaConfig, credentials: CredentialSource | undefined): Proof {
   const { provisioner, jwkFile, passwordFile } = config
   if (provisioner !== undefined && jwkFile !== undefined)
     return { kind: 'key', provisioner, keyFile: jwkFile, ...(passwordFile !== undefined && { passwordFile }) }
   if (credentials) return { kind: 'token', credentials }
   throw new TypeError(
-    'Cannot use step-ca: there is nothing to ask with. Set provisioner and jwkFile, or tokenFile or credentials for a token that a provisioner of the CA accepts.',
+    'Cannot use step-ca: it has no proof of identity. Set provisioner and jwkFile, or tokenFile or credentials for a token that a provisioner of the CA accepts.',
   )
 }

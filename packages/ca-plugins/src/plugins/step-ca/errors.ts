@@ -5,16 +5,16 @@ import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
 interface FailedCall {
-  /** After "Cannot": `get a certificate for … from …`. */
+  /** Follows "Cannot" in the message: `get a certificate for … from …`. */
   readonly action: string
-  /** The tokens that must not come back in a message. */
+  /** The tokens that must not appear in a message. */
   readonly secrets: readonly string[]
-  /** The remedy where the token was not accepted. */
+  /** The remedy for a rejected token. */
   readonly tokenRemedy: string
   readonly clock: Clock
 }
 
-/** Last until the address is fixed. */
+/** Statuses that last until the address is fixed. */
 const LASTING: ReadonlySet<number> = new Set([404, 405, 501])
 
 export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
@@ -31,7 +31,7 @@ export function errorOfAnswer(answer: JsonAnswer, call: FailedCall): CAError {
   })
 }
 
-/** The CA has its reasons in words only: https://github.com/smallstep/certificates/tree/master/authority/provisioner */
+/** The CA gives its reasons in words only: https://github.com/smallstep/certificates/tree/master/authority/provisioner */
 function codeOf(status: number, text: string): CAErrorCode {
   switch (status) {
     case 400:
@@ -64,7 +64,7 @@ function remedyOf(code: CAErrorCode, status: number, text: string, { tokenRemedy
       return 'Livery retries later'
     default:
       return LASTING.has(status)
-        ? 'Check that the address is that of a step-ca'
+        ? 'Check that the address belongs to a step-ca'
         : 'See the log of the CA; it is asked again'
   }
 }

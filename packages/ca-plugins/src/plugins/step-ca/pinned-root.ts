@@ -1,11 +1,11 @@
-/** The root of a step-ca, known by its hash only, as `step ca bootstrap` fetches it. */
+/** The root of a step-ca known only by its hash, fetched as `step ca bootstrap` does. */
 import { createHash } from 'node:crypto'
 import { type CAContext, derToPem, pemToDer, type TlsMaterial } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { HttpsJson, type HttpsJsonOptions } from '../../transport/https-json.ts'
 
 /**
- * `tls()` of a context: fetches the root when first asked, checks it, and keeps it. `hash`: the SHA-256 of the root's DER, in
+ * `tls()` of a context: fetches the root on first use, checks it, and keeps it. `hash`: the SHA-256 of the root's DER, in
  * hexadecimal digits. `signal` ends the fetching.
  */
 export function pinnedRoot(
@@ -26,7 +26,7 @@ export function pinnedRoot(
 
 async function fetchRoot(connection: HttpsJsonOptions, fingerprint: string, signal: AbortSignal): Promise<TlsMaterial> {
   const { address } = connection
-  // The server is not verified: only the one certificate with that hash is accepted.
+  // The server is not verified: only the certificate with that hash is accepted.
   await using client = new HttpsJson({ ...connection, unverified: true })
   const action = `get the root with the fingerprint ${fingerprint} from step-ca at ${address}`
   const { status, json } = await client.request({ action, path: `root/${fingerprint}`, signal })
@@ -38,8 +38,8 @@ async function fetchRoot(connection: HttpsJsonOptions, fingerprint: string, sign
 }
 
 /**
- * The first certificate in `text` as PEM, if it has that hash. Only the bytes that were hashed are encoded: the server is
- * not verified yet, and what else it wrote would be trusted too.
+ * The first certificate in `text` as PEM, if it has that hash. Only the hashed bytes are encoded: the server is
+ * not verified yet, and anything else in its answer would be trusted too.
  */
 function certificateWithHash(text: string, fingerprint: string): Buffer | undefined {
   try {

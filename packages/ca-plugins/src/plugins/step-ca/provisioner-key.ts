@@ -17,11 +17,11 @@ import { reasonOf } from '../../answers/reason-of.ts'
 interface ProvisionerKeyOptions {
   /** A private JWK, or one encrypted with a password: a JWE, compact or as JSON. */
   readonly keyFile: string
-  /** Its password; white space at the end is none of it. */
+  /** The password of the key; white space at the end is left out. */
   readonly passwordFile?: string
   /** The name of the provisioner. */
   readonly provisioner: string
-  /** The URL that certificates are asked at. */
+  /** The URL at which certificates are requested. */
   readonly audience: string
   readonly clock: Clock
 }
@@ -32,7 +32,7 @@ interface SigningKey {
   readonly kid: string
 }
 
-/** The files as they were, and what came of them. */
+/** The files as read, and the result. */
 interface Held {
   readonly bytes: Buffer
   readonly password: Buffer | undefined
@@ -41,7 +41,7 @@ interface Held {
 
 const MAX_BYTES = 65_536
 const LIFETIME_SECONDS = 5 * 60
-/** `step` writes 100,000 or 600,000, by its version; one round more costs less than a microsecond. */
+/** `step` writes 100,000 or 600,000, by its version; a round costs less than a microsecond. */
 const MAX_PASSWORD_ROUNDS = 5_000_000
 const DECRYPTION: DecryptOptions = {
   keyManagementAlgorithms: ['PBES2-HS256+A128KW', 'PBES2-HS384+A192KW', 'PBES2-HS512+A256KW'],
@@ -54,7 +54,7 @@ const CURVE_ALGORITHMS: Readonly<Record<string, string>> = {
   Ed25519: 'EdDSA',
 }
 
-/** The files are read when a token is made; the key is decrypted again only when they have changed. */
+/** Reads the files for each token; decrypts the key again only when they have changed. */
 export class ProvisionerKey {
   readonly #options: ProvisionerKeyOptions
   readonly #keyFile: ChangingFile
@@ -67,12 +67,12 @@ export class ProvisionerKey {
     this.#passwordFile = options.passwordFile === undefined ? undefined : new ChangingFile(options.passwordFile, 4096)
   }
 
-  /** A token for the names of this CSR, the identity first, and for this CSR only. Rejects with a `CAError` `unauthenticated` while there is no usable key. */
+  /** Signs a token for this CSR only, with its names, the identity first. Rejects with a `CAError` `unauthenticated` without a usable key. */
   async sign(sans: readonly [SpiffeId, ...string[]], { der }: Pick<CertificateSigningRequest, 'der'>): Promise<string> {
     const { key, alg, kid } = await this.#key()
     const { provisioner, audience, clock } = this.#options
     const now = Math.floor(clock.now() / 1000)
-    // One that is stolen on the way cannot be used for another key.
+    // A stolen token cannot be used for another key.
     const cnf = { 'x5rt#S256': createHash('sha256').update(der).digest('base64url') }
     return new SignJWT({ sans: [...sans], cnf })
       .setProtectedHeader({ alg, kid, typ: 'JWT' })
@@ -115,7 +115,7 @@ async function signingKey(path: string, bytes: Buffer, password: Buffer | undefi
     if (key instanceof Uint8Array) throw new TypeError('it is a secret, not a private key')
     return { key, alg, kid: jwk.kid ?? (await calculateJwkThumbprint(jwk)) }
   } catch {
-    // Whatever the library says may quote the key.
+    // The library's message may quote the key.
     throw unusable(path, `it is not a key for ${alg}`, 'Export the private JWK of the provisioner again')
   }
 }

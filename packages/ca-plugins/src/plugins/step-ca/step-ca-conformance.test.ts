@@ -1,4 +1,4 @@
-/** The conformance kit, with tokens of a provisioner's key and with those of the credentials. */
+/** The conformance kit, with tokens from a provisioner's key and from the credentials. */
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { temporaryFolder } from '@livery/test-support'

@@ -97,7 +97,7 @@ test('a key with a password is opened in both forms that step writes', async t =
   for (const form of ['compact', 'json'] as const) {
     await writeFile(jwkFile, await encrypted(privateJwk, 'two words', form))
     await using client = await stepCa.create(context, { ...config, passwordFile })
-    assert.equal((await client.issue(await workloadRequest(WEB))).chain.length, 2)
+    assert.equal((await client.issue(await workloadRequest(WEB))).chain.length, 3)
   }
 })
 
@@ -166,8 +166,8 @@ const statuses: readonly (readonly [number, string, CAErrorCode, boolean, RegExp
   [403, `${FORBIDDEN} requested duration of 1s is less than the authorized minimum`, 'denied', false, /longer ttl/],
   [403, `${FORBIDDEN} certificate request RSA key must be at least 2048 bits`, 'invalid-csr', false, /key type/],
   [403, `${FORBIDDEN} uri not allowed.`, 'denied', false, /policy/],
-  [404, '', 'unavailable', false, /address is that of a step-ca/],
-  [405, '', 'unavailable', false, /address is that of a step-ca/],
+  [404, '', 'unavailable', false, /address belongs to a step-ca/],
+  [405, '', 'unavailable', false, /address belongs to a step-ca/],
   [307, '', 'unavailable', true, /log of the CA/],
   [429, '', 'rate-limited', true, /retries later/],
   [500, 'The certificate authority encountered an Internal Server Error.', 'unavailable', true, /log of the CA/],
@@ -193,7 +193,7 @@ test('answers that are not certificates are bad responses, for the roots too', a
   const bad = 'MIIB'
   const pem = `-----BEGIN CERTIFICATE-----\n${bad}\n-----END CERTIFICATE-----\n`
   const large = `-----BEGIN CERTIFICATE-----\n${'A'.repeat(70_000)}\n-----END CERTIFICATE-----\n`
-  const unusable = isCAError('bad-response', /Check that the address is that of a step-ca\.$/)
+  const unusable = isCAError('bad-response', /Check that the address belongs to a step-ca\.$/)
   for (const list of [undefined, 'x', [1], [''], [root, pem], Array(11).fill(root), [root, large]]) {
     fault.behaviour = async () => ({ status: 201, body: { certChain: list, crts: list } })
     await assert.rejects(client.issue(await workloadRequest(WEB)), unusable)
@@ -258,7 +258,7 @@ test('values that do not go together are refused by their names', async t => {
   const cases: readonly (readonly [readonly AgentKey[], StepCaConfig, RegExp])[] = [
     [[], { ...bare, provisioner }, /provisioner "livery@example": jwkFile is missing/],
     [[], { ...bare, jwkFile }, /jwkFile ".*": provisioner is missing/],
-    [[], { ...bare, passwordFile: '/p' }, /passwordFile "\/p": there is no jwkFile/],
+    [[], { ...bare, passwordFile: '/p' }, /passwordFile "\/p": jwkFile is missing/],
     [['rootCert'], { ...config, fingerprint }, /fingerprint "a+": rootCert or clientCertificate is set/],
     [[], { ...config, fingerprint }, /fingerprint "a+": address has no TLS/],
   ]
@@ -270,7 +270,10 @@ test('values that do not go together are refused by their names', async t => {
         error.message.startsWith(`Cannot use ${error.option} `) &&
         message.test(error.message),
     )
-  await assert.rejects(async () => stepCa.create(context, bare), /nothing to ask with. Set provisioner and jwkFile, or/)
+  await assert.rejects(
+    async () => stepCa.create(context, bare),
+    /it has no proof of identity. Set provisioner and jwkFile, or/,
+  )
   const { problem } = stepCa.options.fingerprint
   assert.match(problem('abc') ?? '', /64 hexadecimal digits/)
 })

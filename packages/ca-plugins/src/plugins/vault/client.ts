@@ -18,9 +18,9 @@ import type { VaultConfig } from './config.ts'
 import { givenTokens, KubernetesLogin, type TokenRequest, type VaultTokens } from './vault-login.ts'
 import { fieldsOf, VaultServer } from './vault-server.ts'
 
-/** Of one mount: each is asked for. */
+/** The most issuers of one mount: each is asked for. */
 const MAX_ISSUERS = 100
-/** Texts of warnings that were shown once. */
+/** The most warnings that are remembered as shown. */
 const MAX_WARNINGS = 16
 
 export class VaultClient implements CAClient {
@@ -88,7 +88,7 @@ export class VaultClient implements CAClient {
     return issuer === undefined ? `${mount}/sign/${role}` : `${mount}/issuer/${issuer}/sign/${role}`
   }
 
-  /** A lease that was held may have ended on the server's side: then a new login is made, once. */
+  /** A held lease may have ended at the server: then a new login is made, once. */
   async #withToken<T>(request: TokenRequest, call: (token: string) => Promise<T>): Promise<T> {
     const { token, isHeld } = await untilAborted(this.#tokens.get(request), request.signal)
     try {
@@ -109,11 +109,11 @@ export class VaultClient implements CAClient {
     if (!Array.isArray(keys) || !keys.every(key => typeof key === 'string'))
       throw badAnswer({ action, remedy: 'Check address and mount' }, 'has no list of issuers')
     if (keys.length <= MAX_ISSUERS) return keys
-    const remedy = 'Delete those that have ended, or use a mount of their own for workloads'
+    const remedy = 'Delete expired issuers, or use a separate mount for workloads'
     throw badAnswer({ action, remedy }, `has ${keys.length} issuers, more than ${MAX_ISSUERS}`)
   }
 
-  /** Empty for an issuer that was removed meanwhile. */
+  /** Empty if the issuer was removed meanwhile. */
   async #chainOf(id: string, action: string, signal: AbortSignal): Promise<readonly string[]> {
     const path = `${this.#config.mount}/issuer/${encodeURIComponent(id)}/json`
     const found = await this.#server.find({ action, path, tokenRemedy: OPEN_REMEDY, signal })
@@ -126,7 +126,7 @@ export class VaultClient implements CAClient {
     const { certificate, ca_chain: issuers, issuing_ca: issuer } = data
     const answer = { action, remedy: 'Check address, mount and role' }
     if (typeof certificate !== 'string') throw badAnswer(answer, 'has no certificate')
-    // Vault leaves the chain out where the issuer is a root without a known issuer.
+    // Vault leaves the chain out if the issuer is a root without a known issuer.
     const others = listOf(issuers).length > 0 ? listOf(issuers) : [issuer]
     const elements = [certificate, ...others.filter(other => typeof other === 'string')]
     const { chain, roots } = this.#chains.read(elements, answer)
@@ -154,7 +154,7 @@ function signingRequest(
 ): object {
   return {
     csr: pem,
-    // For a role that does not take names from the CSR (use_csr_sans).
+    // Serves a role that does not take names from the CSR (use_csr_sans).
     uri_sans: identity,
     ...(dnsNames.length > 0 && { alt_names: dnsNames.join(',') }),
     exclude_cn_from_sans: true,

@@ -24,7 +24,7 @@ export const vaultOptions = {
   issuer: {
     type: 'string',
     problem: nameProblem,
-    description: 'the name or ID of another issuer that signs; without it, that of the role',
+    description: 'the name or ID of the issuer that signs; default: the issuer of the role',
   },
   namespace: {
     type: 'string',
@@ -33,7 +33,7 @@ export const vaultOptions = {
   },
   kubernetes: {
     type: 'object',
-    description: 'log in with the token as a Kubernetes service account; without it, the token is one of Vault',
+    description: 'log in with the token as a Kubernetes service account; absent: the token is a Vault token',
     options: {
       role: { type: 'string', required: true, problem: nameProblem, description: 'the role of the auth method' },
       mount: {

@@ -5,12 +5,12 @@ import { scrub } from '../../answers/scrub.ts'
 import { type JsonAnswer, retryAfterOf } from '../../transport/https-json.ts'
 
 interface FailedCall {
-  /** After "Cannot": `get a certificate for … from …`. */
+  /** Follows "Cannot" in the message: `get a certificate for … from …`. */
   readonly action: string
   readonly isLogin: boolean
-  /** The tokens that must not come back in a message. */
+  /** The tokens that must not appear in a message. */
   readonly secrets: readonly string[]
-  /** The remedy where the token was not accepted. */
+  /** The remedy for a rejected token. */
   readonly tokenRemedy: string
   readonly clock: Clock
 }
@@ -18,7 +18,7 @@ interface FailedCall {
 interface Meaning {
   readonly code: CAErrorCode
   readonly remedy: string
-  /** Lasts until the configuration is fixed. */
+  /** The error lasts until the configuration is fixed. */
   readonly lasting?: true
 }
 
@@ -27,7 +27,7 @@ const WRONG_PLACE: Meaning = {
   remedy: 'Check address, mount, role and namespace',
   lasting: true,
 }
-/** The server has its reasons in words only: https://developer.hashicorp.com/vault/api-docs#error-response */
+/** The server gives its reasons in words only: https://developer.hashicorp.com/vault/api-docs#error-response */
 const REFUSED_REQUESTS: readonly (readonly [RegExp, Meaning])[] = [
   [/unknown role|unsupported path/i, WRONG_PLACE],
   [
@@ -63,7 +63,7 @@ function errorsOf({ json }: JsonAnswer): string {
 }
 
 function meaningOf(status: number, text: string, { isLogin, tokenRemedy }: FailedCall): Meaning {
-  // Whatever a login is refused for, it is the token or the role that it is asked with.
+  // Any refusal of a login concerns the token or the role.
   if (isLogin && (status === 400 || status === 403)) return { code: 'unauthenticated', remedy: tokenRemedy }
   switch (status) {
     case 400:
@@ -88,7 +88,7 @@ function meaningOf(status: number, text: string, { isLogin, tokenRemedy }: Faile
   }
 }
 
-/** An invalid token has the bare words, or "invalid token" beside them; one without the right has a list of one error. */
+/** An invalid token gets the bare words, or "invalid token" beside them; a token without the right gets a list of one error. */
 function isAboutToken(text: string): boolean {
   return text === 'permission denied' || /(invalid|bad|missing client) token/i.test(text)
 }

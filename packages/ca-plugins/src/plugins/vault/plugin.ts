@@ -13,7 +13,7 @@ export const vault = defineCAPlugin({
     const { credentials } = context
     if (credentials) return new VaultClient(context, config, credentials)
     throw new TypeError(
-      'Cannot use vault: there is no token to ask with. Set tokenFile to a file with a Vault token, or kubernetes and tokenFile to that of a service account.',
+      'Cannot use vault: no token is configured. Set tokenFile to a file with a Vault token, or set kubernetes, and tokenFile to the file of a service account token.',
     )
   },
 })

@@ -1,4 +1,4 @@
-/** The tokens that calls to Vault carry: those of the credentials, or leases that a Kubernetes login gives. */
+/** The tokens of calls to Vault: from the credentials, or leases from a Kubernetes login. */
 import {
   type CAContext,
   CAError,
@@ -20,19 +20,19 @@ export interface TokenRequest {
 
 interface VaultToken {
   readonly token: string
-  /** It was held from before, and may have ended on the server's side. */
+  /** Whether it was held from before, and may have ended at the server. */
   readonly isHeld: boolean
 }
 
 export interface VaultTokens {
   get(request: TokenRequest): Promise<VaultToken>
-  /** Has the next caller log in. */
+  /** Makes the next caller log in. */
   forget(request: TokenRequest, token: string): void
-  /** The remedy where the server does not accept the token. */
+  /** The remedy if the server rejects the token. */
   readonly remedy: string
 }
 
-/** The token is one of Vault. */
+/** Sends the tokens of the credentials, which are Vault's. */
 export function givenTokens(credentials: CredentialSource): VaultTokens {
   return {
     get: async request => ({ token: (await ask(credentials, request)).token, isHeld: false }),
@@ -44,17 +44,17 @@ export function givenTokens(credentials: CredentialSource): VaultTokens {
 interface Lease {
   readonly token: string
   readonly renewable: boolean
-  /** Of a renewed one that of the login: when the last renewals get shorter, its end is near. */
+  /** The lifetime at login, for a renewed token too: when the last renewals get shorter, its end is near. */
   readonly fullMs: number
   readonly endsAt: number
 }
 
-/** Of a lease that does not end on its own. */
+/** The lifetime assumed for a lease that does not end. */
 const ENDLESS_MS = 3_600_000
-/** Renewed at two thirds of its life. */
+/** A lease is renewed at two thirds of its life. */
 const REFRESH = { beforeMs: (lifetimeMs: number) => lifetimeMs / 3, intervalMs: 5_000 }
 
-/** One lease for each token file, or for each identity where the credentials are per identity: kept until close to its end, renewed automatically, and replaced by a new login when it cannot be renewed. */
+/** Holds one lease for each token file, or for each identity if the credentials are per identity: renews it, and logs in again if that fails. */
 export class KubernetesLogin implements VaultTokens {
   readonly remedy: string
   readonly #server: VaultServer
@@ -103,7 +103,7 @@ export class KubernetesLogin implements VaultTokens {
     return (lease?.renewable ? await this.#renew(lease, request) : undefined) ?? (await this.#login(request))
   }
 
-  /** `undefined` if the lease cannot be renewed, or hardly. */
+  /** `undefined` if the lease cannot be renewed, or only briefly. */
   async #renew(lease: Lease, request: TokenRequest): Promise<Credential | undefined> {
     const askedAt = this.#clock.now()
     try {
@@ -120,7 +120,7 @@ export class KubernetesLogin implements VaultTokens {
       if (renewed && renewed.fullMs >= lease.fullMs / 2)
         return this.#keep({ ...lease, renewable: renewed.renewable }, renewed.fullMs, request, askedAt)
     } catch (error) {
-      // A server that cannot be asked cannot be asked to log in either.
+      // A server that cannot be reached cannot take a login either.
       if (!(error instanceof CAError) || UNASKED.has(error.code)) throw error
     }
     this.#leases.delete(this.#keyOf(request))

@@ -7,19 +7,19 @@ import type { VaultConfig } from './config.ts'
 import { errorOfAnswer } from './errors.ts'
 
 interface VaultCall {
-  /** After "Cannot": `get a certificate for … from …`. */
+  /** Follows "Cannot" in the message: `get a certificate for … from …`. */
   readonly action: string
   readonly method?: 'GET' | 'POST'
-  /** Below `/v1/`. */
+  /** The path below `/v1/`. */
   readonly path: string
-  /** Absent: the endpoint asks for none. */
+  /** Absent: the endpoint needs none. */
   readonly token?: string
   readonly body?: object
   /** Default: false. */
   readonly isLogin?: boolean
-  /** Besides the token, what must not come back in a message. */
+  /** Values besides the token that must not appear in a message. */
   readonly secrets?: readonly string[]
-  /** The remedy where the token was not accepted. */
+  /** The remedy for a rejected token. */
   readonly tokenRemedy: string
   readonly signal: AbortSignal
 }
@@ -49,7 +49,7 @@ export class VaultServer implements AsyncDisposable {
     })
   }
 
-  /** The same; `undefined` where there is nothing at the path. */
+  /** Does the same; `undefined` if the path has nothing. */
   async find(call: VaultCall): Promise<Fields | undefined> {
     const answer = await this.#request(call)
     if (answer.status === 404 && answer.json) return undefined
@@ -72,7 +72,7 @@ export class VaultServer implements AsyncDisposable {
       ...(method && { method }),
       path: `v1/${path}`,
       headers: {
-        // An agent in between may demand it.
+        // An agent in between may require it.
         'x-vault-request': 'true',
         ...(token !== undefined && { 'x-vault-token': token }),
         ...(this.#namespace !== undefined && { 'x-vault-namespace': this.#namespace }),
@@ -87,7 +87,7 @@ export class VaultServer implements AsyncDisposable {
   }
 }
 
-/** The object in `fields` of that name; an empty one where there is none. */
+/** The object at `name` in `fields`; empty if there is none. */
 export function fieldsOf(fields: Fields, name: string): Fields {
   const value = fields[name]
   return isFields(value) ? value : {}

@@ -49,7 +49,7 @@ const kubernetesOf = (leaseSeconds: number, maxSeconds?: number) => ({
   ...(maxSeconds !== undefined && { maxSeconds }),
 })
 
-/** At the most: `redial-delay.ts`. */
+/** The longest first pause: `redial-delay.ts`. */
 const FIRST_PAUSE_MS = 60
 
 test('a request that may wait for its connection logs in and succeeds as soon as the server is back', async t => {
@@ -259,7 +259,7 @@ test('an issuer that is removed while the roots are read is left out, and a list
   const keys = Array(101).fill('issuer-0')
   fault.behaviour = async () => ({ status: 200, body: { data: { keys } } })
   const asked = server.calls.length
-  await assert.rejects(trustBundle(), isCAError('bad-response', /has 101 issuers, more than 100\. Delete those/))
+  await assert.rejects(trustBundle(), isCAError('bad-response', /has 101 issuers, more than 100\. Delete expired/))
   assert.equal(server.calls.length, asked + 1)
   fault.behaviour = async () => ({ status: 200, body: { data: { keys: [] } } })
   await assert.rejects(trustBundle(), isCAError('bad-response', /has no root. Import the root/))
