@@ -1,5 +1,5 @@
 // Puts the example into the package as its template, so that there is one of it in the repository.
-import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
 // The links of the README lead into this repository.
@@ -9,7 +9,3 @@ const template = join(import.meta.dirname, 'dist', 'template')
 const example = join(import.meta.dirname, '..', '..', 'examples', 'ca-plugin')
 rmSync(template, { recursive: true, force: true })
 cpSync(example, template, { recursive: true, filter: path => !NOT_SHIPPED.has(basename(path)) })
-// Outside the repository its relative links lead nowhere.
-const readme = join(template, 'README.md')
-const text = readFileSync(readme, 'utf8')
-writeFileSync(readme, text.replaceAll('](../../', '](https://github.com/livery/livery/blob/main/'))
