@@ -68,10 +68,12 @@ class ExampleClient implements CAClient {
     this.#http = new HttpsJson({ address: url, tls, clock, timeoutMs: timeout, maxBytes: MAX_ANSWER_BYTES })
   }
 
-  async issue({ identity, csr, ttlSeconds, tokenFile, signal: own }: CertificateRequest): Promise<IssuedCertificate> {
-    const signal = this.#closable.until(own)
+  async issue(request: CertificateRequest): Promise<IssuedCertificate> {
+    const { identity, ttlSeconds, tokenFile } = request
+    const signal = this.#closable.until(request.signal)
     const action = `get a certificate for ${identity} from ${this.#url}`
-    const { pem } = await untilAborted(csr(), signal)
+    const { pem } = await untilAborted(request.csr(), signal)
+    await this.#http.reachable(request, signal)
     const token = await this.#token(tokenFile, signal)
     const headers = token === undefined ? {} : { authorization: `Bearer ${token}` }
     const answer = await this.#call({

@@ -17,7 +17,7 @@ export async function loadModule(kind: PluginKind, href: string): Promise<Loaded
   try {
     exported = await import(href)
   } catch (error) {
-    const reason = toWire(error).message.split('\n', 1)[0]
+    const reason = toWire(error).message.split('\n', 1)[0]?.replace(/\.$/, '')
     return { faults: [new Fault(`failed while it was loaded: ${reason}`, FIX_MODULE)] }
   }
   const plugin = exported['plugin'] ?? exported['default']

@@ -23,7 +23,8 @@ export const MAX_FIELD = 4_096
 export function toWire(thrown: unknown): WireError {
   try {
     if (!isError(thrown)) return { name: 'Error', message: `it threw ${describe(thrown)}` }
-    const { name, message }: Error = thrown
+    const { name }: Error = thrown
+    const message = deniedAccess(thrown) ?? thrown.message
     const { code, retryable, retryAfterMs, local, deferred, option } = thrown as Error &
       Partial<Omit<CAError, 'name'> & OptionError>
     const plain = {
@@ -72,6 +73,14 @@ export function fromWire(wire: WireError): Error {
 /** The beginning of a text: the agent would otherwise copy all of it, between two answers to its callers. */
 export function clip(text: unknown, maxLength = MAX_TEXT): string {
   return String(text).slice(0, maxLength)
+}
+
+/** Node's own text advises a flag that the author of a plugin cannot set. */
+function deniedAccess(error: Error): string | undefined {
+  const { code, permission, resource } = error as NodeJS.ErrnoException & { permission?: unknown; resource?: unknown }
+  if (code !== 'ERR_ACCESS_DENIED' || typeof permission !== 'string') return undefined
+  const denied = typeof resource === 'string' && resource !== '' ? `${permission} of ${resource}` : permission
+  return `the process of a plugin has no permission for ${denied}`
 }
 
 /** An error of another realm is not an instance, and one made without its constructor is not a native error. */

@@ -26,7 +26,7 @@ export interface SuiteOptions {
   /** Calls the plugin's `check`, if it has one, with the configuration of `create`, the address of a server apart. */
   readonly check?: () => void
   /** The plugin itself: its name, capabilities and table of options are checked as the agent does when it loads one. */
-  readonly plugin?: { readonly capabilities: CACapabilities }
+  readonly plugin?: { readonly capabilities: CACapabilities; readonly check?: unknown }
   /** The capabilities, which decide which cases apply. Default: the plugin's. */
   readonly capabilities?: CACapabilities
   /**
@@ -43,6 +43,8 @@ export interface SuiteOptions {
   /** Whether 1,000 requests at once, thousands one after the other, and long keys are tried; default `false`. */
   readonly slow?: boolean
 }
+
+const CHECK_CASE = 'contract: check lets the configuration through at once and opens nothing, and create follows'
 
 /**
  * Registers the cases with `test`. Their names begin with their group: `errors: …`. They share this process with the
@@ -61,20 +63,20 @@ export function suite(options: SuiteOptions): void {
   }
   const register = (name: string, run: () => Promise<void>) =>
     test(name, () => endIfStalled({ name, patienceMs: bench.patienceMs }, run))
+  const registerSkipped = (name: string, reason: string) =>
+    test(`${name} (skipped: ${reason})`, async (...context) => skipBy(context[0], reason))
   for (const each of BENCH_CASES) {
     const reason = reasonToSkip(each, bench, without)
     const name = `${each.group}: ${each.name}`
     if (reason === undefined) register(name, () => runCase(bench, on => each.run(on)))
-    else test(`${name} (skipped: ${reason})`, async (...context) => skipBy(context[0], reason))
+    else registerSkipped(name, reason)
   }
   if (plugin)
     register('contract: the agent can load the plugin: its name, capabilities and options are well-formed', async () =>
       expectShape(plugin),
     )
-  if (check)
-    register('contract: check lets the configuration through at once and opens nothing, and create follows', () =>
-      checkAndCreate(check, bench),
-    )
+  if (check) register(CHECK_CASE, () => checkAndCreate(check, bench))
+  else if (plugin?.check) registerSkipped(CHECK_CASE, 'the suite has no `check`')
   register('handles: no socket, timer, watcher, program or file is left open after close', () =>
     leaveNothingOpen(bench),
   )

@@ -93,16 +93,19 @@ export function lifetimeOf(issued: IssuedCertificate, now: number): number {
 }
 
 export function expectCAError(error: unknown, codes: readonly CAErrorCode[], what: string): CAError {
-  assert.ok(
-    error instanceof CAError,
-    `${what} was rejected with ${inspect(error, { depth: 0 })}, which is not a CAError of the @livery/core that the kit uses (if there are two copies, make it a peerDependency)`,
-  )
+  assert.ok(error instanceof CAError, `${what} was rejected with ${inspect(error, { depth: 0 })}, ${notCAError(error)}`)
   assert.ok(
     codes.includes(error.code),
     `${what} was rejected as "${error.code}" instead of ${codes.join(' or ')}: ${error.message}`,
   )
   assert.ok(error.message.trim() !== '', `the CAError of ${what} has no message`)
   return error
+}
+
+function notCAError(error: unknown): string {
+  return error instanceof Error && error.name === 'CAError'
+    ? 'which is a CAError of another copy of @livery/core: make it a peerDependency'
+    : 'which is not a CAError: throw one, such as by caError of @livery/ca-plugins/support'
 }
 
 /** Asks for a certificate and expects a `CAError` with one of these codes. */
