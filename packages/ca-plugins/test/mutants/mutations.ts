@@ -81,7 +81,7 @@ const https: readonly Omit<Mutation, 'of'>[] = [
   },
   {
     that: 'does not hand the signal on',
-    changes: [['this.#closable.until(own)', 'this.#closable.until(new AbortController().signal)']],
+    changes: [['this.#closable.until(request.signal)', 'this.#closable.until(new AbortController().signal)']],
     caughtBy: 'cancellation: an abort in flight rejects',
   },
   { that: 'takes a denial for an outage', changes: [["  403: 'denied',\n", '']], caughtBy: 'errors: "denied"' },
