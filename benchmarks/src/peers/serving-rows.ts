@@ -96,7 +96,7 @@ async function measureHeld(bench: Bench): Promise<Comparison[]> {
   }))
 }
 
-/** Runs every server with every number of streams, after one warm-up request each. */
+/** Runs every server with every number of streams, after a sample each to warm up. */
 async function inServers(
   bench: Bench,
   workdir: Workdir,

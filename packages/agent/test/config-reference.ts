@@ -63,7 +63,7 @@ identities:
 | \`LIVERY_KEYGEN\` | \`native\` (fail without the addon) or \`webcrypto\`; default: the addon where it is built |
 | \`NODE_NAME\` | \`kubernetes.nodeName\`, where the file has the section \`kubernetes\` |
 | \`LOG\` | \`log.level\`, such as \`info,sds:debug,ca:trace\` |
-| [those of Istio's agent and of ztunnel](../start/migrate-istio-agent.md#variables) | the keys named there |
+| [variables of Istio's agent and ztunnel](../start/migrate-istio-agent.md#variables) | the keys named there |
 
 | written as | is |
 |---|---|

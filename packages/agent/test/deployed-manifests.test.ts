@@ -19,7 +19,7 @@ import { noSharedNode } from './shared-node.ts'
 const repository = fileURLToPath(new URL('../../..', import.meta.url))
 const MANIFESTS = 'deploy/kubernetes'
 const ISTIOD = 'istiod.istio-system.svc:15012'
-/** Of a pod that kubernetes-node.yaml or docs/start/istio.md chooses. */
+/** The labels by which kubernetes-node.yaml and docs/start/istio.md choose a pod. */
 const LABELS = { 'livery.dev/inject': 'true', 'security.istio.io/tlsMode': 'istio' }
 const TOKENS = { apiGroups: [''], resources: ['serviceaccounts/token'], verbs: ['create'] }
 
@@ -117,7 +117,7 @@ for (const { file, how, skip, prepare, socketName = 'socket' } of TRIALS) {
   })
 }
 
-/** With the minor version from which Envoy takes it. */
+/** The examples, each with the first minor version of Envoy that takes it. */
 const ENVOYS: Readonly<Record<string, number>> = {
   'api.yaml': 36,
   'web.yaml': 36,

@@ -69,7 +69,7 @@ test('an Envoy sends the token of its own pod from a real API server, which take
   assert.deepEqual([authenticated, audiences], [true, [AUDIENCE]])
   assert.equal(user.username, `system:serviceaccount:${nodes.name}:web`)
   assert.deepEqual(user.extra['authentication.kubernetes.io/pod-uid'], [uid])
-  // Of the API server itself, too, which it would let in.
+  // A token for the API server itself would let its bearer in.
   assert.notEqual((await review('https://kubernetes.default.svc')).authenticated, true)
 
   await using other = await StartedPod.start(agent.groupOf(otherUid))

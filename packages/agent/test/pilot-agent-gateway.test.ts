@@ -102,7 +102,7 @@ async function putGateway({ kube, name: namespace }: KubeNodes, credentials: Rea
   await until('the API server takes Gateways', () => kube.call('POST', path, gateway).catch(() => undefined))
 }
 
-/** With the account, the tokens and the roots that kubelet and Istio's injector give it, and the right to read its Secrets. */
+/** The pod has the account, the tokens and the roots that kubelet and Istio's injector give it, and may read its Secrets. */
 async function makeGatewayPod(t: TestContext, nodes: KubeNodes, istiod: string): Promise<IstioPod> {
   const { kube, name: namespace } = nodes
   const cwd = await makeFolders(t)

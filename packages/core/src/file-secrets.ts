@@ -6,6 +6,7 @@ export {
   foldersOf,
   formatFileName,
   isFileName,
+  isOfSecret,
   matchesFilePattern,
   parseFileName,
   parseFilePattern,

@@ -24,10 +24,8 @@ export class PodCallers implements CallerDirectory, Disposable {
   }
 
   identifyCaller({ pid }: PeerCredentials, descriptor: number): Identification {
-    const readPeerCgroups = this.#readPeerCgroups
-    const roots = this.#roots
     try {
-      const found = findPod(readPeerCgroups(descriptor), roots)
+      const found = findPod(this.#readPeerCgroups(descriptor), this.#roots)
       return 'uid' in found ? { subject: subjectOf(found.uid) } : { problem: `process ${pid}: ${found.problem}` }
     } catch (error) {
       return { problem: `process ${pid}: ${describeFailure(error)}` }

@@ -79,9 +79,7 @@ export class PodTokens implements WorkloadTokens {
   #tokensOf({ uid }: Pod): TokensOfPod {
     const present = this.#held.get(uid)
     if (present) return present
-    const clock = this.#clock
-    const log = this.#log
-    const tokens = { cache: new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs), since: clock.now() }
+    const tokens = { cache: new TokenCache(this.#clock, this.#log, REFRESH), since: this.#clock.now() }
     this.#held.set(uid, tokens)
     return tokens
   }

@@ -109,7 +109,7 @@ export interface PageOverview {
   readonly process: PageProcess
   /** Absent without a `store`. */
   readonly store?: PageStore
-  /** In the form of `log.level`: `info`, or `info,sds:debug`. */
+  /** The log levels, as `log.level` has them: `info`, or `info,sds:debug`. */
   readonly logLevel: string
 }
 

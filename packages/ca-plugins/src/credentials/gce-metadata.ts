@@ -63,7 +63,7 @@ class GceMetadata implements CredentialSource {
     this.description = `the ${config.token} token from the metadata server ${config.address}`
     this.#config = config
     this.#clock = clock
-    this.#cache = new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs)
+    this.#cache = new TokenCache(clock, log, REFRESH)
   }
 
   async get({ audience = this.#config.audience, tokenFile, signal }: CredentialRequest): Promise<Credential> {

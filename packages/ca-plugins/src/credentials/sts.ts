@@ -116,7 +116,7 @@ class TokenExchange implements CredentialSource {
     this.#config = config
     this.#clock = clock
     this.#subject = subject
-    this.#cache = new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs)
+    this.#cache = new TokenCache(clock, log, REFRESH)
   }
 
   get description(): string {

@@ -12,7 +12,7 @@ const { signal } = new AbortController()
 function setUp() {
   const clock = new FakeClock()
   const context = pluginContext({ clock })
-  const cache = new TokenCache(clock, context.log, 5 * MINUTE, MINUTE)
+  const cache = new TokenCache(clock, context.log, { beforeMs: 5 * MINUTE, intervalMs: MINUTE })
   let count = 0
   const issue = async (): Promise<Credential> => ({ token: `token-${++count}`, expiresAt: clock.now() + 60 * MINUTE })
   return { clock, context, cache, issue }
@@ -133,8 +133,8 @@ test('an aborted caller rejects with the reason of its signal, also where a toke
 
 test('a token may be refreshed by a share of its lifetime', async () => {
   const { clock, context, issue } = setUp()
-  const refreshBeforeMs = (lifetimeMs: number) => lifetimeMs / 3
-  const cache = new TokenCache(clock, context.log, refreshBeforeMs, MINUTE)
+  const beforeMs = (lifetimeMs: number) => lifetimeMs / 3
+  const cache = new TokenCache(clock, context.log, { beforeMs, intervalMs: MINUTE })
   await cache.get('a', signal, issue)
   clock.jump(40 * MINUTE - 1)
   assert.equal((await cache.get('a', signal, issue)).token, 'token-1')

@@ -23,6 +23,13 @@ export function tokenKey(
 /** Resolves with a new token; rejects with a `CAError`, or the reason of `signal`. */
 type FetchToken = (signal: AbortSignal) => Promise<Credential>
 
+interface Refresh {
+  /** A token with less left than this is fetched again; a function if it depends on the lifetime. */
+  readonly beforeMs: number | ((lifetimeMs: number) => number)
+  /** The least time between two fetches while the token is still valid: a source may have no newer one. */
+  readonly intervalMs: number
+}
+
 interface Held {
   readonly credential: Credential
   /** A time in the future means that the clock was set back, and that the expiry means nothing. */
@@ -45,25 +52,14 @@ const MARGIN_MS = 10_000
 export class TokenCache {
   readonly #clock: Clock
   readonly #log: Pick<PluginLog, 'warn'>
-  readonly #refreshBeforeMs: number | ((lifetimeMs: number) => number)
-  readonly #intervalMs: number
+  readonly #refresh: Refresh
   readonly #held = new Map<string, Held>()
   readonly #flights = new Map<string, Flight>()
 
-  /**
-   * `refreshBeforeMs`: a token with less left than this is fetched again; a function if it depends on the lifetime.
-   * `intervalMs`: the least time between two fetches while the token is still valid: a source may have no newer one.
-   */
-  constructor(
-    clock: Clock,
-    log: Pick<PluginLog, 'warn'>,
-    refreshBeforeMs: number | ((lifetimeMs: number) => number),
-    intervalMs: number,
-  ) {
+  constructor(clock: Clock, log: Pick<PluginLog, 'warn'>, refresh: Refresh) {
     this.#clock = clock
     this.#log = log
-    this.#refreshBeforeMs = refreshBeforeMs
-    this.#intervalMs = intervalMs
+    this.#refresh = refresh
   }
 
   /** The token for `key`; a failed `fetch` is only a warning while the old token is valid. */
@@ -126,7 +122,7 @@ export class TokenCache {
     } catch (error) {
       const old = this.#good(key)
       if (old && !signal.aborted) {
-        this.#held.set(key, { ...old, refreshAt: askedAt + this.#intervalMs })
+        this.#held.set(key, { ...old, refreshAt: askedAt + this.#refresh.intervalMs })
         this.#log.warn(`${reasonOf(error)} The old token is used meanwhile.`)
       }
       throw error
@@ -137,13 +133,13 @@ export class TokenCache {
     for (const [other, { expiresAt }] of this.#held) if (expiresAt <= askedAt) this.#held.delete(other)
     const { expiresAt } = credential
     if (expiresAt === undefined) return
-    const before = this.#refreshBeforeMs
+    const before = this.#refresh.beforeMs
     const beforeMs = typeof before === 'number' ? before : before(expiresAt - askedAt)
     this.#held.set(key, {
       credential,
       heldAt: askedAt,
       expiresAt,
-      refreshAt: Math.max(expiresAt - beforeMs, askedAt + this.#intervalMs),
+      refreshAt: Math.max(expiresAt - beforeMs, askedAt + this.#refresh.intervalMs),
     })
   }
 }

@@ -69,7 +69,7 @@ const https: readonly Omit<Mutation, 'of'>[] = [
         "    if (this.#calls >= 100) throw caError('rate-limited', { action: request.action, reason: 'busy', remedy: 'Wait' })\n    this.#calls++\n    const answer = await this.#http.request(request).finally(() => this.#calls--)\n",
       ],
     ],
-    caughtBy: 'parallel: hundreds',
+    caughtBy: 'parallel: more than a hundred',
   },
   {
     that: 'keeps its token',
@@ -156,7 +156,6 @@ const grpc: readonly Omit<Mutation, 'of'>[] = [
         'untilAborted(this.#ask(request, action, ending), ending.signal)',
         '(this.#last = Promise.allSettled([this.#last]).then(() => this.#ask(request, action, ending)))',
       ],
-      ['const bytes =', 'const bytes: any ='],
     ],
     caughtBy: 'parallel: requests made at once are all at the CA',
   },

@@ -4,6 +4,7 @@ import type { FileSecretName, TokenName } from '../secrets/watch.ts'
 import {
   formatKubernetesName,
   KUBERNETES_SCHEME,
+  type KubernetesName,
   type KubernetesPattern,
   matchesKubernetesPattern,
   parseKubernetesName,
@@ -86,10 +87,14 @@ export function parseFilePattern(text: string): FilePattern | string {
   return { kind: isPair ? 'file-pair' : 'file-roots', ...patterns }
 }
 
-/** Whether `name` is one of those that `pattern` stands for. */
+/** Whether a Kubernetes Secret has it. */
+export function isOfSecret(name: FileSecretName): name is KubernetesName {
+  return name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots'
+}
+
+/** Whether `pattern` matches `name`. */
 export function matchesFilePattern(pattern: FilePattern, name: FileSecretName): boolean {
-  if (name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots')
-    return pattern.kind === 'kubernetes' && matchesKubernetesPattern(pattern, name)
+  if (isOfSecret(name)) return pattern.kind === 'kubernetes' && matchesKubernetesPattern(pattern, name)
   if (name.kind === 'pod-token') return pattern.kind === name.kind && pattern.audience === name.audience
   if (name.kind === 'file-roots') return pattern.kind === name.kind && matchesPath(pattern.chain, name.file)
   return pattern.kind === name.kind && matchesPath(pattern.chain, name.chain) && matchesPath(pattern.key, name.key)

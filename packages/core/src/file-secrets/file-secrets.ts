@@ -13,7 +13,7 @@ import { Semaphore } from '../time/semaphore.ts'
 import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
 import { AllowedFolders } from './allowed-folders.ts'
 import { FileSecret, type FileSecretEntry, type LoadedSecret, type SecretPlace } from './file-secret.ts'
-import { formatFileName, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'
+import { formatFileName, isOfSecret, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'
 import { type KeyPairFiles, MAX_FILE_BYTES, readKeyPair } from './key-pair.ts'
 import type { KubernetesName } from './kubernetes-name.ts'
 import { type LoadParts, objectPlace, objectsOf, type SecretObjects } from './object-place.ts'
@@ -80,13 +80,14 @@ export class FileSecrets implements Disposable {
 
   /** How many more names of the kind of `name` can be watched, for all callers together. */
   room(name: FileSecretName): number {
+    if (this.noRoom(name) !== undefined) return 0
     const { objects } = this.#options
     const room = MAX_NAMES - this.#secrets.size
     if (!isOfSecret(name) || !objects) return room
     return Math.min(room, Math.floor(objects.room / objectsOf(name).length))
   }
 
-  /** Why one more name finds no room whatever `room` is; after "it …". */
+  /** A reason of its kind why `room` is 0, after "it …"; `undefined` if there is none. */
   noRoom(name: FileSecretName): string | undefined {
     if (name.kind !== 'pod-token' || this.holds(formatFileName(name))) return undefined
     return this.#options.tokens?.noRoom(name)
@@ -208,10 +209,6 @@ export class FileSecrets implements Disposable {
     })
     return { item, life: { notBefore, notAfter }, skipped: 0 }
   }
-}
-
-function isOfSecret(name: FileSecretName): name is KubernetesName {
-  return name.kind === 'kubernetes-pair' || name.kind === 'kubernetes-roots'
 }
 
 /** Whether the API server has it. */

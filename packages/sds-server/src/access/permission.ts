@@ -1,6 +1,6 @@
 /** The names that one caller is allowed on a socket, and their meaning for it. */
 import { type FileSecretName, matchesSpiffePattern, type SecretItem, type SecretName, type Watch } from '@livery/core'
-import { formatFileName, matchesFilePattern } from '@livery/core/file-secrets'
+import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
 import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
@@ -19,8 +19,6 @@ const KINDS = {
   'kubernetes-roots': 'this Secret',
   'pod-token': 'this token',
 } as const
-
-const SECRETS: ReadonlySet<FileSecretName['kind']> = new Set(['kubernetes-pair', 'kubernetes-roots'])
 
 const NO_IDENTITY = {
   'too-many': {
@@ -137,12 +135,12 @@ export class Permission implements SecretView {
     const refusal = files.refusal(secret)
     if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
     const name = formatFileName(secret)
-    const kind = SECRETS.has(asked.kind) ? 'secrets' : 'files'
-    const crowding = files.noRoom(secret)
-    const room = crowding === undefined ? files.room(secret) : 0
-    const taken = budget.takeFiles(name, { kind, room, holds: each => files.holds(each) })
-    if (taken === 'process' && crowding !== undefined) return { kind: 'refused', reason: `it ${crowding}` }
-    if (taken !== 'granted') return { kind: 'refused', reason: noRoom(taken, kind) }
+    const kind = isOfSecret(asked) ? 'secrets' : 'files'
+    const taken = budget.takeFiles(name, { kind, room: files.room(secret), holds: each => files.holds(each) })
+    if (taken !== 'granted') {
+      const crowding = taken === 'process' ? files.noRoom(secret) : undefined
+      return { kind: 'refused', reason: crowding === undefined ? noRoom(taken, kind) : `it ${crowding}` }
+    }
     const problem = files.problem(secret)
     return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
   }

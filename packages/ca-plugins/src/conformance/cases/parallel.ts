@@ -62,7 +62,7 @@ export const inFlightTogetherCases: readonly BenchCase[] = [
   },
   {
     group,
-    name: 'hundreds of requests made at once, with `slow` a thousand, are all answered',
+    name: 'more than a hundred requests made at once, with `slow` a thousand, are all answered',
     needs: ['load'],
     skip: unlessBringsKey,
     async run(on) {

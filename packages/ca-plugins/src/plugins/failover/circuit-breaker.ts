@@ -1,6 +1,6 @@
 /** Keeps calls away from a CA that fails again and again, and lets one through now and then to see whether it is back. */
 import type { Clock } from '@livery/core/plugin'
-import type { BreakerChange, FailoverOptions } from './config.ts'
+import type { BreakerChange, FailoverOptions } from './failover-options.ts'
 
 type Limits = Pick<FailoverOptions, 'failures' | 'openMs' | 'maxOpenMs'>
 

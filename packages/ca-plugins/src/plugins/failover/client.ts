@@ -13,7 +13,7 @@ import {
 import { reasonOf } from '../../answers/reason-of.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
-import type { FailoverOptions } from './config.ts'
+import type { FailoverOptions } from './failover-options.ts'
 import { FailoverRoots } from './failover-roots.ts'
 import { memberTicket } from './member-ticket.ts'
 

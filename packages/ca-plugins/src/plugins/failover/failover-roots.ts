@@ -12,7 +12,7 @@ import {
 } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
 import { reasonOf } from '../../answers/reason-of.ts'
-import type { FailoverOptions } from './config.ts'
+import type { FailoverOptions } from './failover-options.ts'
 
 type Parts = Pick<FailoverOptions, 'members' | 'clock' | 'rootsFile' | 'rootsPollMs' | 'timeoutMs'>
 

@@ -2,7 +2,8 @@
 import { type CACapabilities, type CAContext, defineCAPlugin, KEY_TYPES } from '@livery/core/plugin'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { FailoverClient } from './client.ts'
-import { type BreakerChange, type FailoverConfig, failoverOptions } from './config.ts'
+import { type FailoverConfig, failoverOptions } from './config.ts'
+import type { BreakerChange } from './failover-options.ts'
 
 /** Failures in a row after which a CA gets no calls. */
 const FAILURES = 3

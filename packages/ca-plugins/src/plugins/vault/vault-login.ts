@@ -79,7 +79,7 @@ export class KubernetesLogin implements VaultTokens {
     this.#address = address
     this.#role = role
     this.#mount = mount
-    this.#cache = new TokenCache(clock, log, REFRESH.beforeMs, REFRESH.intervalMs)
+    this.#cache = new TokenCache(clock, log, REFRESH)
     this.remedy = `Check that role "${role}" of auth/${mount} is bound to the service account, namespace and audience of ${credentials.description}, and that the server can review tokens`
   }
 
