@@ -180,7 +180,11 @@ function timeOf(line: string): number {
 
 /** The account that istiod has to trust, as the manifest says it. */
 function accountIn(manifest: string): string {
-  const [, account = ''] = /CA_TRUSTED_NODE_ACCOUNTS=livery-system\/([\w-]+)/.exec(manifest) ?? []
+  const [, added, listed = ''] =
+    /livery-system\/([\w-]+)`? to `?CA_TRUSTED_NODE_ACCOUNTS|CA_TRUSTED_NODE_ACCOUNTS=\S*livery-system\/([\w-]+)/.exec(
+      manifest,
+    ) ?? []
+  const account = added ?? listed
   assert.notEqual(account, '')
   return account
 }
