@@ -15,10 +15,9 @@ export type {
   WorkloadMethod,
 } from './events/sds-event.ts'
 export type { ListedStream } from './grpc/socket-calls.ts'
-export type { StreamReport } from './protocol/discovery-protocol.ts'
+export type { StreamReport, SubscribedName } from './protocol/discovery-protocol.ts'
 export type { WellKnownNames } from './protocol/resource-name.ts'
 export type { SecretSource } from './protocol/secret-source.ts'
-export type { SubscribedName } from './protocol/subscriptions.ts'
 export type { SdsServerOptions } from './sds-server.ts'
 export { createSdsServer, type SdsServer } from './sds-server.ts'
 export type { AccessConfig, SocketConfig, SocketStatus } from './sds-socket.ts'

@@ -7,11 +7,12 @@ import type { CallerAccounts } from './budget/caller-account.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
 import type { ClosingQueue } from './budget/paced-closing.ts'
 import type { ServiceContext } from './grpc/call-context.ts'
+import type { SessionTimes } from './grpc/sessions.ts'
 import type { ResourceNames } from './protocol/resource-name.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import type { WorkloadContext } from './workload-api/workload-service.ts'
 
-export interface SdsContext extends ServiceContext, WorkloadContext {
+export interface SdsContext extends ServiceContext, WorkloadContext, SessionTimes {
   readonly names: ResourceNames
   readonly accounts: CallerAccounts
   readonly arrivals: ArrivalQueue
@@ -26,7 +27,4 @@ export interface SdsContext extends ServiceContext, WorkloadContext {
   /** Whether a successor opens the sockets that are new. */
   isHandover: boolean
   readonly requestTimeoutMs: number
-  readonly connectionIdleMs: number
-  readonly keepaliveMs: number
-  readonly keepaliveTimeoutMs: number
 }

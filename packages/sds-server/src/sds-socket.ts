@@ -101,17 +101,12 @@ export class SdsSocket {
       onEmpty: () => this.#onEmpty(),
       onNoRoom: () => this.#reviewLater(),
     })
-    this.#calls = new SocketCalls({
-      clock: context.clock,
-      events: context.events,
-      room: this.#room,
-      messageBytes: limits.messageBytes,
-      deadlines: this.#deadlines,
-    })
+    const bounds = { maxBytes: limits.messageBytes, deadlines: this.#deadlines }
+    this.#calls = new SocketCalls(context, this.#room, bounds)
     const discovery = new DiscoveryService(context, this.#calls, limits.names)
     const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
     this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
-    this.#sessions = new Sessions(context.clock, limits.streams, context)
+    this.#sessions = new Sessions(context, limits.streams)
     this.#guard = new SessionGuard({
       clock: context.clock,
       methods: new Map([...discovery.openers, ...this.#health.openers, ...(workload?.openers ?? [])]),

@@ -6,7 +6,7 @@ import { type ClosingQueue, PacedClosing } from '../budget/paced-closing.ts'
 import type { StreamAllowance } from '../budget/stream-allowance.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ConnectionInfo } from '../events/sds-event.ts'
-import type { SecretView } from '../protocol/subscriptions.ts'
+import type { SecretView } from '../protocol/secret-source.ts'
 import { startReading, stopReading } from '../socket/socket-reading.ts'
 import type { Permission } from './permission.ts'
 

@@ -4,9 +4,8 @@ import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/fil
 import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import { checkCount } from '../protocol/request-check.ts'
 import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
-import type { SecretSource } from '../protocol/secret-source.ts'
+import type { FileRoom, HoldBudget, Resolution, SecretSource, SecretView } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { FileRoom, HoldBudget, Resolution, SecretView } from '../protocol/subscriptions.ts'
 import type { AllowRules } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
 

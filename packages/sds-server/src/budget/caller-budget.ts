@@ -1,7 +1,7 @@
 /** Admits one caller's use of one socket under three limits: its own over all sockets, the socket's, the process's. */
 import type { Clock, SpiffeId } from '@livery/core/plugin'
+import type { FileRoom } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { FileRoom } from '../protocol/subscriptions.ts'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'
 import type { Rate } from './leaky-bucket.ts'
 import type { Pace, RequestQueue } from './request-queue.ts'

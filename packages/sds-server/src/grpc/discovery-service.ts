@@ -1,18 +1,20 @@
 /** The three methods of `envoy.service.secret.v3.SecretDiscoveryService` on one socket. */
+import { after } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import { describePeer } from '../events/describe-peer.ts'
 import type { StreamInfo } from '../events/sds-event.ts'
 import type { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../protocol/delta-stream.ts'
-import type { DiscoveryMessage } from '../protocol/discovery-message.ts'
+import { combinedVersion, type DiscoveryMessage } from '../protocol/discovery-message.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import { escapePeerName } from '../protocol/escape-peer-name.ts'
+import { checkNames, checkTypeUrl } from '../protocol/request-check.ts'
 import { type Decoded, decodeDeltaRequest, decodeDiscoveryRequest, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { ServiceContext } from './call-context.ts'
-import { fetchSecrets } from './fetch-secrets.ts'
 import { toStatusError } from './grpc-status.ts'
 import type { CallOpener } from './session-guard.ts'
 import { connectionCloses, type OpenStream, type SocketCalls } from './socket-calls.ts'
@@ -42,7 +44,7 @@ export class DiscoveryService {
       maxNames,
       context,
       decode: decodeDiscoveryRequest,
-      createStream: each => new SotwStream(each, refusedNames),
+      createStream: (each, subscriptions) => new SotwStream(each, subscriptions, refusedNames),
       encodeMessage: message => sotw.encodeMessage(message),
     }
     const deltaMethod: StreamMethod<DeltaDiscoveryRequest, DiscoveryMessage> = {
@@ -51,7 +53,7 @@ export class DiscoveryService {
       maxNames,
       context,
       decode: decodeDeltaRequest,
-      createStream: each => new DeltaStream(each),
+      createStream: (each, subscriptions) => new DeltaStream(each, subscriptions),
       encodeMessage: message => delta.encodeMessage(message),
     }
     const fetchMethod: UnaryMethod = {
@@ -85,7 +87,6 @@ export class DiscoveryService {
     cancellation: AbortController,
   ): Promise<ResponseFrame> {
     const context = this.#context
-    const maxNames = this.#maxNames
     const calls = this.#calls
     if (decoded.kind === 'malformed')
       throw new StreamRefusal('invalid-argument', 'the message is not a discovery request')
@@ -108,19 +109,10 @@ export class DiscoveryService {
     context.events.emit({ kind: 'stream-opened', stream: info })
     let ended = { code: 0, details: '' }
     try {
-      const { sotw: encoder, clock, fetchWaitMs: waitMs } = context
       const peer = describePeer(info)
-      const report = (each: StreamReport) => calls.report(each, info, peer)
-      const options = {
-        connection,
-        encoder,
-        maxNames,
-        clock,
-        waitMs,
-        signal: cancellation.signal,
-        report,
-      }
-      return await fetchSecrets(request, options)
+      const report = (each: StreamReport) =>
+        context.events.emit({ kind: 'stream-report', stream: info, report: each, peer })
+      return await this.#read(request, connection, report, cancellation.signal)
     } catch (error) {
       ended = toStatusError(error)
       if (!(error instanceof StreamRefusal)) context.events.emit({ kind: 'stream-failed', stream: info, error })
@@ -130,5 +122,47 @@ export class DiscoveryService {
       calls.delete(open)
       context.events.emit({ kind: 'stream-closed', stream: info, status: ended.code, details: ended.details })
     }
+  }
+
+  /**
+   * Resolves with the encoded response, acquired for one write: the requested names that the caller is allowed, or all of
+   * them for the empty list. Waits for secrets that are being issued; throws a `StreamRefusal` (UNAVAILABLE) if none of them is
+   * issued in time.
+   */
+  async #read(
+    request: DiscoveryRequest,
+    connection: Connection,
+    report: (report: StreamReport) => void,
+    signal: AbortSignal,
+  ): Promise<ResponseFrame> {
+    const { clock, fetchWaitMs, sotw } = this.#context
+    checkTypeUrl(request.typeUrl)
+    checkNames(request.resourceNames, this.#maxNames)
+    const { resourceNames } = request
+    const names = resourceNames.length > 0 ? resourceNames : connection.permission.everything(this.#maxNames)
+
+    const { promise, resolve } = Promise.withResolvers<void>()
+    let missing = 0
+    using subscriptions = new Subscriptions({
+      get view() {
+        return connection.permission
+      },
+      budget: connection.budget,
+      report,
+      wake() {
+        if (subscriptions.due >= missing) resolve()
+      },
+    })
+    for (const name of new Set(names)) if (subscriptions.ask(name)) missing++
+    if (subscriptions.due < missing) {
+      using _deadline = after(clock, fetchWaitMs, resolve)
+      signal.addEventListener('abort', () => resolve(), { once: true })
+      await promise
+    }
+
+    const resources = subscriptions.takeDue()
+    if (missing > 0 && resources.length === 0)
+      throw new StreamRefusal('unavailable', 'none of these secrets is issued yet')
+    return sotw.encode({ nonce: '', version: combinedVersion(resources), resources, removed: [] })
   }
 }

@@ -226,6 +226,9 @@ export class Http2Call {
   }
 }
 
+/** Its public part. */
+export type Call = Pick<Http2Call, keyof Http2Call>
+
 /** Answers a stream that is no gRPC call: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests */
 export function refuseMediaType(stream: ServerHttp2Stream): void {
   stream.respond({ ':status': 415 }, WITHOUT_BODY)

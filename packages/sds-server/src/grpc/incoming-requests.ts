@@ -3,14 +3,17 @@ import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import type { RequestReader } from '../budget/request-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { DataSink, Http2Call } from './http2-call.ts'
+import type { Call, DataSink } from './http2-call.ts'
 import { MessageAssembler } from './message-assembler.ts'
 
-export interface IncomingOptions {
+/** The bounds of each request. */
+export interface RequestBounds {
   readonly maxBytes: number
-  readonly connection: Connection
   /** The deadline of a first message, and of a message that began. */
   readonly deadlines: DeadlineQueue
+}
+
+export interface RequestListener {
   /** Receives one message, which can be a view of a reused buffer. */
   onMessage(message: Buffer): void
   /** The peer has ended its side, and every message before that was handed out. */
@@ -31,8 +34,10 @@ type State = 'unasked' | 'asked' | 'queued' | 'reading' | 'handing-out' | 'over'
  * turn has come. Until then the call is paused. The peer can fill its window (64 KiB) meanwhile, which is charged, too.
  */
 export class IncomingRequests implements DataSink, Late, RequestReader {
-  readonly #call: Http2Call
-  readonly #options: IncomingOptions
+  readonly #call: Call
+  readonly #connection: Connection
+  readonly #deadlines: DeadlineQueue
+  readonly #listener: RequestListener
   readonly #assembler: MessageAssembler
   #state: State = 'unasked'
   /** The message that has a deadline: the first one, or one that began. */
@@ -41,14 +46,16 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   #rest: Buffer | undefined
   #charged = 0
 
-  constructor(call: Http2Call, options: IncomingOptions) {
+  constructor(call: Call, connection: Connection, { maxBytes, deadlines }: RequestBounds, listener: RequestListener) {
     this.#call = call
-    this.#options = options
-    this.#assembler = new MessageAssembler(options.maxBytes, bytes => this.#chargeMore(bytes))
-    options.deadlines.add(this)
+    this.#connection = connection
+    this.#deadlines = deadlines
+    this.#listener = listener
+    this.#assembler = new MessageAssembler(maxBytes, bytes => this.#chargeMore(bytes))
+    deadlines.add(this)
   }
 
-  /** Asks for the next message; one that was received before arrives inside this call. */
+  /** Asks for the next message, if none is asked for; one that was received before arrives inside this call. */
   startRead(): void {
     if (this.#state === 'handing-out') this.#state = 'reading'
     if (this.#state === 'unasked') this.#goOn()
@@ -69,7 +76,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   endOfStream(): void {
-    if (this.#state === 'asked') this.#options.onHalfClose()
+    if (this.#state === 'asked') this.#listener.onHalfClose()
   }
 
   write(data: Buffer): void {
@@ -78,7 +85,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
       this.#addFragment(data.length)
       return
     }
-    this.#options.connection.messageBytes += data.length
+    this.#connection.messageBytes += data.length
     if (this.#rest) this.#append(this.#rest, data)
     else this.#consume(data)
     this.#adjustCharge()
@@ -92,23 +99,22 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   onLate(): void {
     // The request has arrived, and waits for the turn of its caller.
     if (this.#state === 'queued') {
-      this.#options.deadlines.add(this)
+      this.#deadlines.add(this)
       return
     }
     const what = this.#assembler.isPartial ? 'a message that began is not whole' : 'no request came'
-    this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#options.deadlines.seconds} s`))
+    this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#deadlines.seconds} s`))
   }
 
   /** Releases everything that is held; no message is handed out afterwards. */
   stop(): void {
-    const { connection, deadlines } = this.#options
     if (this.#state === 'over') return
-    if (this.#state === 'queued') connection.budget.requests.delete(this)
+    if (this.#state === 'queued') this.#connection.budget.requests.delete(this)
     this.#state = 'over'
     this.#rest = undefined
-    if (this.#due) deadlines.delete(this)
-    if (this.#due !== 'first') connection.allowance.delete()
-    connection.budget.release(this.#charged)
+    if (this.#due) this.#deadlines.delete(this)
+    if (this.#due !== 'first') this.#connection.allowance.delete()
+    this.#connection.budget.release(this.#charged)
     this.#charged = 0
     // Further frames are dropped: they would be kept, uncharged, until the peer reads the status.
     if (this.#call.isPaused) this.#call.resume()
@@ -135,20 +141,19 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   #isAdmitted(): boolean {
-    const { requests, pace } = this.#options.connection.budget
+    const { requests, pace } = this.#connection.budget
     if (requests.admits(this, pace)) return true
     this.#state = 'queued'
     return false
   }
 
   #handOut(message: Buffer): void {
-    const { connection, deadlines } = this.#options
-    if (this.#due) deadlines.delete(this)
-    if (this.#due === 'first') connection.allowance.add()
+    if (this.#due) this.#deadlines.delete(this)
+    if (this.#due === 'first') this.#connection.allowance.add()
     this.#due = undefined
     this.#state = 'handing-out'
-    this.#options.onMessage(message)
-    const { requests, pace } = connection.budget
+    this.#listener.onMessage(message)
+    const { requests, pace } = this.#connection.budget
     requests.count(pace)
   }
 
@@ -174,7 +179,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   #watchPartial(): void {
     if (this.#due || this.#is('over') || !this.#assembler.isPartial) return
     this.#due = 'begun'
-    this.#options.deadlines.add(this)
+    this.#deadlines.add(this)
   }
 
   /** A method, since TypeScript would narrow the field across calls that change it. */
@@ -183,11 +188,11 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   #addFragment(bytes: number): void {
-    this.#options.connection.budget.account.reads.spendOnFragment(bytes)
+    this.#connection.budget.account.reads.spendOnFragment(bytes)
   }
 
   #chargeMore(bytes: number): void {
-    this.#options.connection.budget.chargeOrRefuse(bytes, 'more unread requests')
+    this.#connection.budget.chargeOrRefuse(bytes, 'more unread requests')
     this.#charged += bytes
   }
 
@@ -204,12 +209,12 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
       return
     }
     if (surplus <= 0) return
-    this.#options.connection.budget.release(surplus)
+    this.#connection.budget.release(surplus)
     this.#charged -= surplus
   }
 
   #refuse(error: unknown): void {
     this.stop()
-    this.#options.onRefusal(error)
+    this.#listener.onRefusal(error)
   }
 }

@@ -12,6 +12,14 @@ const SESSION_MEMORY_MB = 16
 /** The HTTP/2 memory of one stream, with a response in flight. */
 const STREAM_MEMORY_KB = 8
 
+/** See `SdsServerOptions`. */
+export interface SessionTimes {
+  readonly clock: Clock
+  readonly connectionIdleMs: number
+  readonly keepaliveMs: number
+  readonly keepaliveTimeoutMs: number
+}
+
 export class Sessions implements Disposable {
   readonly #http2: ServerOptions
   readonly #open = new Set<ServerHttp2Session>()
@@ -20,15 +28,7 @@ export class Sessions implements Disposable {
   readonly #probed: DeadlineQueue
 
   /** `maxStreams`: the most streams of the socket. */
-  constructor(
-    clock: Clock,
-    maxStreams: number,
-    {
-      connectionIdleMs,
-      keepaliveMs,
-      keepaliveTimeoutMs,
-    }: Readonly<Record<'connectionIdleMs' | 'keepaliveMs' | 'keepaliveTimeoutMs', number>>,
-  ) {
+  constructor({ clock, connectionIdleMs, keepaliveMs, keepaliveTimeoutMs }: SessionTimes, maxStreams: number) {
     const { maxHeaderListPairs, maxHeaderListSize } = MAX_HEADERS
     this.#http2 = {
       maxHeaderListPairs,

@@ -1,26 +1,15 @@
 /** The calls of one socket: admitted by the budget of their caller, listed while they are open, reviewed and ended together. */
-import type { Events } from '@livery/core'
-import type { Clock } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import type { CallBound, CallerBudget, SocketRoom } from '../budget/caller-budget.ts'
 import type { DeadlineQueue } from '../budget/deadline-queue.ts'
-import type { CallMethod, SdsEvent, StreamInfo } from '../events/sds-event.ts'
-import type { StreamReport } from '../protocol/discovery-protocol.ts'
+import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
+import type { SubscribedName } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { SubscribedName } from '../protocol/subscriptions.ts'
-import type { CallListener, HeaderReader, Http2Call } from './http2-call.ts'
-import { type IncomingOptions, IncomingRequests } from './incoming-requests.ts'
-import { type Answer, StreamCall, type StreamList, type StreamMethod } from './stream-call.ts'
+import type { StreamCallContext } from './call-context.ts'
+import type { Http2Call } from './http2-call.ts'
+import type { RequestBounds } from './incoming-requests.ts'
+import { type Answer, type CallHost, StreamCall, type StreamMethod } from './stream-call.ts'
 import { UnaryCall, type UnaryMethod } from './unary-call.ts'
-
-interface SocketCallsOptions {
-  readonly clock: Clock
-  readonly events: Events<SdsEvent>
-  readonly room: SocketRoom
-  readonly messageBytes: number
-  /** The deadlines of requests. */
-  readonly deadlines: DeadlineQueue
-}
 
 /** A call as it is listed. */
 export interface OpenStream {
@@ -36,13 +25,23 @@ export interface OpenStream {
 /** An open stream, for a reader. */
 export type ListedStream = Pick<OpenStream, 'info' | 'subscribed'>
 
-export class SocketCalls implements StreamList {
-  readonly #options: SocketCallsOptions
+export class SocketCalls implements CallHost {
+  readonly maxBytes: number
+  readonly deadlines: DeadlineQueue
+  readonly #context: Pick<StreamCallContext, 'clock' | 'events'>
+  readonly #room: SocketRoom
   /** A fetch is listed from its message on. */
   readonly #open = new Set<OpenStream>()
 
-  constructor(options: SocketCallsOptions) {
-    this.#options = options
+  constructor(
+    context: Pick<StreamCallContext, 'clock' | 'events'>,
+    room: SocketRoom,
+    { maxBytes, deadlines }: RequestBounds,
+  ) {
+    this.#context = context
+    this.#room = room
+    this.maxBytes = maxBytes
+    this.deadlines = deadlines
   }
 
   /** Streams that open meanwhile come too. */
@@ -75,19 +74,20 @@ export class SocketCalls implements StreamList {
     method: StreamMethod<Request, Message>,
   ): void {
     const bound = connection.takesCalls ? connection.budget.openStream() : 'closing'
-    if (bound) this.#refuse(call, connection, method.method, bound)
-    else this.#take(call, connection, method)
+    if (bound) {
+      this.#refuse(call, connection, method.method, bound)
+      return
+    }
+    const stream = new StreamCall(call, connection, method, this)
+    this.#open.add(stream)
+    stream.start()
   }
 
   /** Serves `call`, which has one request, or refuses it. */
   serveUnary(call: Http2Call, connection: Connection, method: UnaryMethod): void {
     const bound = connection.takesCalls ? method.open(connection.budget) : 'closing'
-    if (bound) {
-      this.#refuse(call, connection, method.method, bound)
-      return
-    }
-    const unary = new UnaryCall(call, method, this.incoming(connection), () => this.fault(connection))
-    call.start(unary, unary)
+    if (bound) this.#refuse(call, connection, method.method, bound)
+    else new UnaryCall(call, connection, method, this).start()
   }
 
   #refuse(call: Http2Call, connection: Connection, method: CallMethod | 'Health', bound: CallBound | 'closing'): void {
@@ -95,78 +95,15 @@ export class SocketCalls implements StreamList {
       call.refuse(connectionCloses())
       return
     }
-    const { events, room } = this.#options
     const what = method === 'Health' ? 'health checks' : 'streams'
-    if (method !== 'Health') events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
+    if (method !== 'Health')
+      this.#context.events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
     this.fault(connection)
-    call.refuse(noRoom(what, bound, connection.budget, room))
+    call.refuse(noRoom(what, bound, connection.budget, this.#room))
   }
 
-  /** Counts misuse, and closes the connection of a caller with too much of it. */
   fault(connection: Connection): void {
-    if (!connection.budget.addFaults(this.#options.clock.now(), 1)) connection.close()
-  }
-
-  incoming(connection: Connection): Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'> {
-    return { connection, deadlines: this.#options.deadlines, maxBytes: this.#options.messageBytes }
-  }
-
-  report(report: StreamReport, stream: StreamInfo, peer: string): void {
-    this.#options.events.emit({ kind: 'stream-report', stream, report, peer })
-  }
-
-  #take<Request extends Answer, Message>(
-    call: Http2Call,
-    connection: Connection,
-    method: StreamMethod<Request, Message>,
-  ): void {
-    const served = new ServedStream(call, connection, method, this)
-    this.#open.add(served.stream)
-    call.start(served.requests, served)
-  }
-}
-
-/** Joins a stream to its call and its requests. A class, since closures would cost each open stream half a kilobyte. */
-class ServedStream<Request extends Answer, Message> implements IncomingOptions, CallListener {
-  readonly #calls: SocketCalls
-  readonly #method: StreamMethod<Request, Message>
-  readonly connection: Connection
-  readonly maxBytes: number
-  readonly deadlines: DeadlineQueue
-  readonly requests: IncomingRequests
-  readonly stream: StreamCall<Request, Message>
-
-  constructor(call: Http2Call, connection: Connection, method: StreamMethod<Request, Message>, calls: SocketCalls) {
-    const { maxBytes, deadlines } = calls.incoming(connection)
-    this.#calls = calls
-    this.#method = method
-    this.connection = connection
-    this.maxBytes = maxBytes
-    this.deadlines = deadlines
-    this.requests = new IncomingRequests(call, this)
-    this.stream = new StreamCall(call, this.requests, connection, method, calls)
-  }
-
-  onHeaders(header: HeaderReader): void {
-    this.stream.onHeaders(header)
-  }
-
-  onMessage(message: Buffer): void {
-    this.stream.onRequest(this.#method.decode(message))
-  }
-
-  onHalfClose(): void {
-    this.stream.onHalfClose()
-  }
-
-  onRefusal(error: unknown): void {
-    this.stream.refuse(error)
-  }
-
-  onEnd(): void {
-    if (this.stream.isUnanswered) this.#calls.fault(this.connection)
-    this.requests.stop()
-    this.stream.onEnd()
+    if (!connection.budget.addFaults(this.#context.clock.now(), 1)) connection.close()
   }
 }
 

@@ -7,14 +7,16 @@ import { NackRate } from '../budget/nack-rate.ts'
 import { describePeer } from '../events/describe-peer.ts'
 import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
-import type { DiscoveryStream, StreamContext, StreamReport } from '../protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext, StreamReport, SubscribedName } from '../protocol/discovery-protocol.ts'
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
+import type { SecretView } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { SecretView, SubscribedName } from '../protocol/subscriptions.ts'
+import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { StreamCallContext } from './call-context.ts'
 import { OK, toStatusError, UNAVAILABLE } from './grpc-status.ts'
-import type { HeaderReader, Http2Call } from './http2-call.ts'
+import type { Call, CallListener, HeaderReader } from './http2-call.ts'
+import { IncomingRequests, type RequestBounds, type RequestListener } from './incoming-requests.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
 /** How the streams of one method are served on one socket. */
@@ -25,17 +27,17 @@ export interface StreamMethod<Request extends Answer, Message> {
   readonly maxNames: number
   readonly context: StreamCallContext
   decode(message: Buffer): Decoded<Request>
-  createStream(context: StreamContext): DiscoveryStream<Request, Message>
+  createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
   /** A frame that is acquired for one write. */
   encodeMessage(message: Message): ResponseFrame
   /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
   checkHeaders?(header: HeaderReader): void
 }
 
-/** Lists the streams of one socket. */
-export interface StreamList {
-  /** `peer` describes the peer for operators. */
-  report(report: StreamReport, stream: StreamInfo, peer: string): void
+/** The calls of one socket, as one of them sees them. */
+export interface CallHost extends RequestBounds {
+  /** Counts misuse, and closes the connection of a caller with too much of it. */
+  fault(connection: Connection): void
   delete(stream: object): void
 }
 
@@ -44,15 +46,6 @@ export interface Answer {
   /** The response's nonce in an ACK or NACK; empty in any other request. */
   readonly responseNonce: string
   readonly errorDetail: { readonly message: string } | undefined
-}
-
-/** The call of a stream, as far as it is answered here. */
-export type AnsweredCall = Pick<Http2Call, 'sendFrame' | 'sendStatus' | 'onReceived' | 'onClosed'>
-
-/** Hands out the requests of a call. */
-export interface RequestSource {
-  /** Asks for the next one; one that was received before arrives inside this call. */
-  startRead(): void
 }
 
 const NOT_REFUSED = { code: 0, details: '' }
@@ -71,20 +64,21 @@ interface LiveInfo extends StreamInfo {
  * a peer that writes before it reads would otherwise deadlock. So a slow reader costs one message, and gets the newest state
  * when it reads again.
  */
-export class StreamCall<Request extends Answer, Message> implements StreamContext, TurnTaker {
+export class StreamCall<Request extends Answer, Message>
+  implements StreamContext, TurnTaker, CallListener, RequestListener
+{
   readonly connection: Connection
-  readonly #call: AnsweredCall
-  readonly #requests: RequestSource
+  readonly #call: Call
+  readonly #requests: IncomingRequests
   readonly #options: StreamMethod<Request, Message>
-  readonly #list: StreamList
+  readonly #host: CallHost
   readonly receipts: StreamReceipts | undefined
+  readonly #subscriptions: Subscriptions
   readonly #stream: DiscoveryStream<Request, Message>
   readonly #info: LiveInfo
-  #state: 'new' | 'idle' | 'writing' | 'ended' | 'closed' = 'new'
+  #state: 'new' | 'idle' | 'writing' | 'ended' = 'new'
   #status = NOT_REFUSED
   #hasAnswered = false
-  #isReadPending = false
-  #isInReadLoop = false
   /** A request that needs its own response and arrived while one was in flight. */
   #held: Decoded<Request> | undefined
   /** Bytes that are charged for `#held`. */
@@ -95,19 +89,13 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   #nacks: NackRate | undefined
   #peer = ''
 
-  constructor(
-    call: AnsweredCall,
-    requests: RequestSource,
-    connection: Connection,
-    options: StreamMethod<Request, Message>,
-    list: StreamList,
-  ) {
+  constructor(call: Call, connection: Connection, options: StreamMethod<Request, Message>, host: CallHost) {
     const { method, context } = options
     this.#call = call
-    this.#requests = requests
     this.connection = connection
     this.#options = options
-    this.#list = list
+    this.#host = host
+    this.#requests = new IncomingRequests(call, connection, host, this)
     this.#info = {
       id: context.nextId(),
       method,
@@ -117,8 +105,13 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
       openedAt: context.clock.now(),
     }
     this.receipts = context.receipts?.open(() => describePeer(this.#liveInfo()))
-    this.#stream = options.createStream(this)
+    this.#subscriptions = new Subscriptions(this)
+    this.#stream = options.createStream(this, this.#subscriptions)
     context.events.emit({ kind: 'stream-opened', stream: this.info() })
+  }
+
+  start(): void {
+    this.#call.start(this.#requests, this)
   }
 
   get subject(): string | undefined {
@@ -147,7 +140,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   }
 
   subscribed(only?: string): Iterable<SubscribedName> {
-    return this.#stream.subscribed(only)
+    return this.#subscriptions.list(only)
   }
 
   get messages(): MessageComposer {
@@ -166,12 +159,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   report(report: StreamReport): void {
     const info = this.#liveInfo()
     if (this.#peer === '' && info.node !== '') this.#describe(info)
-    this.#list.report(report, info, this.#peer)
-  }
-
-  /** Whether it ends without an answer, for any reason but the server's own shutdown. */
-  get isUnanswered(): boolean {
-    return !this.#hasAnswered && this.#status.code !== UNAVAILABLE
+    this.#options.context.events.emit({ kind: 'stream-report', stream: info, report, peer: this.#peer })
   }
 
   onHeaders(header: HeaderReader): void {
@@ -184,32 +172,30 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
     this.#read()
   }
 
-  onRequest(decoded: Decoded<Request>): void {
-    this.#isReadPending = false
-    this.#handle(decoded)
+  onMessage(message: Buffer): void {
+    this.#handle(this.#options.decode(message))
     this.#read()
   }
 
-  /** The peer has ended its side. */
   onHalfClose(): void {
     if (this.#isOver() || this.#stream.outlivesRequests) return
     this.#stop()
     this.#call.sendStatus(OK)
   }
 
-  /** Call it for every end of the call, a regular one too. */
   onEnd(): void {
-    if (this.#state === 'closed') return
+    // It ends without an answer, for any reason but the server's own shutdown.
+    if (!this.#hasAnswered && this.#status.code !== UNAVAILABLE) this.#host.fault(this.connection)
+    this.#requests.stop()
     const stream = this.info()
     this.#stop()
-    this.#state = 'closed'
     this.#options.context.events.emit({
       kind: 'stream-closed',
       stream,
       status: this.#status.code,
       details: this.#status.details,
     })
-    this.#list.delete(this)
+    this.#host.delete(this)
     this.#call.onClosed(() => this.#onGone())
   }
 
@@ -217,11 +203,19 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
   review(): void {
     if (this.#isOver()) return
     try {
-      if (this.#stream.review()) this.wake()
-      else this.connection.cut()
+      if (!this.#subscriptions.review()) {
+        this.connection.cut()
+        return
+      }
+      this.#stream.reviewed?.()
+      this.wake()
     } catch (error) {
       this.refuse(error)
     }
+  }
+
+  onRefusal(error: unknown): void {
+    this.refuse(error)
   }
 
   /** Ends the stream with a status; the peer is expected to reconnect. */
@@ -251,23 +245,17 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
 
   #liveInfo(): LiveInfo {
     this.#info.node = this.#stream.nodeId
-    this.#info.names = this.#stream.names
+    this.#info.names = this.#subscriptions.size
     return this.#info
   }
 
   #isOver(): boolean {
-    return this.#state === 'ended' || this.#state === 'closed'
+    return this.#state === 'ended'
   }
 
-  /** A request that was received before arrives inside `startRead`: hence a loop and no recursion. */
+  /** Asks for the next request, unless one waits for its own response. */
   #read(): void {
-    if (this.#isInReadLoop) return
-    this.#isInReadLoop = true
-    while (!this.#isOver() && !this.#held && !this.#isReadPending) {
-      this.#isReadPending = true
-      this.#requests.startRead()
-    }
-    this.#isInReadLoop = false
+    if (!this.#isOver() && !this.#held) this.#requests.startRead()
   }
 
   #handle(decoded: Decoded<Request>): void {
@@ -362,7 +350,7 @@ export class StreamCall<Request extends Answer, Message> implements StreamContex
     this.#state = 'ended'
     this.#takeHeld()
     this.#options.context.pushes.delete(this)
-    this.#stream[Symbol.dispose]()
+    this.#subscriptions[Symbol.dispose]()
     this.receipts?.[Symbol.dispose]()
   }
 }

@@ -6,8 +6,8 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { OK, toStatusError } from './grpc-status.ts'
 import type { CallListener, DataSink, Http2Call } from './http2-call.ts'
-import type { IncomingOptions } from './incoming-requests.ts'
 import { MessageAssembler } from './message-assembler.ts'
+import type { CallHost } from './stream-call.ts'
 
 /** One method whose calls have one request. */
 export interface UnaryMethod {
@@ -19,32 +19,29 @@ export interface UnaryMethod {
   answer(request: Buffer, call: UnaryCall): void
 }
 
-type Incoming = Pick<IncomingOptions, 'connection' | 'deadlines' | 'maxBytes'>
-
 export class UnaryCall implements DataSink, CallListener, Late {
   /** Called once when the call has ended, in any way. */
   onEnded: () => void = () => {}
+  readonly connection: Connection
   readonly #call: Http2Call
   readonly #method: UnaryMethod
-  readonly #incoming: Incoming
-  readonly #fault: () => void
+  readonly #host: CallHost
   readonly #assembler: MessageAssembler
   #request: Buffer | undefined
   #state: 'requested' | 'answering' | 'over' = 'requested'
   #charged = 0
 
-  /** `fault` is called for a call that ends before its request. */
-  constructor(call: Http2Call, method: UnaryMethod, incoming: Incoming, fault: () => void) {
+  constructor(call: Http2Call, connection: Connection, method: UnaryMethod, host: CallHost) {
     this.#call = call
+    this.connection = connection
     this.#method = method
-    this.#incoming = incoming
-    this.#fault = fault
-    this.#assembler = new MessageAssembler(incoming.maxBytes, bytes => this.#charge(bytes))
-    incoming.deadlines.add(this)
+    this.#host = host
+    this.#assembler = new MessageAssembler(host.maxBytes, bytes => this.#charge(bytes))
+    host.deadlines.add(this)
   }
 
-  get connection(): Connection {
-    return this.#incoming.connection
+  start(): void {
+    this.#call.start(this, this)
   }
 
   /** Sends an acquired frame. */
@@ -109,12 +106,12 @@ export class UnaryCall implements DataSink, CallListener, Late {
   }
 
   onLate(): void {
-    const { seconds } = this.#incoming.deadlines
+    const { seconds } = this.#host.deadlines
     this.refuse(new StreamRefusal('deadline-exceeded', `no whole request came within ${seconds} s`))
   }
 
   onEnd(): void {
-    if (!this.#request) this.#fault()
+    if (!this.#request) this.#host.fault(this.connection)
     this.#stop()
     this.onEnded()
     this.#call.onClosed(() => this.#method.close(this.connection.budget))
@@ -134,7 +131,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
 
   #stop(state: 'answering' | 'over' = 'over'): void {
     this.#state = state
-    this.#incoming.deadlines.delete(this)
+    this.#host.deadlines.delete(this)
     this.connection.budget.release(this.#charged)
     this.#charged = 0
   }

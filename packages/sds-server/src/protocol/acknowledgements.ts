@@ -1,5 +1,5 @@
-/** Matches each ACK or NACK to its response by the unanswered nonces of a stream, and reports it. */
-import type { DiscoveryMessage, SentSecret } from './discovery-message.ts'
+/** Composes the responses of a stream, matches each ACK or NACK to its response by the unanswered nonces, and reports it. */
+import type { DiscoveryMessage, NamedSecret, SentSecret } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
@@ -22,7 +22,7 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** The unanswered responses of one stream. */
 export class Acknowledgements {
-  readonly #context: Pick<StreamContext, 'report' | 'receipts' | 'clock'>
+  readonly #context: Pick<StreamContext, 'messages' | 'report' | 'receipts' | 'clock'>
   readonly #subscriptions: Pick<Subscriptions, 'answered'>
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
@@ -30,19 +30,17 @@ export class Acknowledgements {
   #lastNumber = 0
 
   constructor(
-    context: Pick<StreamContext, 'report' | 'receipts' | 'clock'>,
+    context: Pick<StreamContext, 'messages' | 'report' | 'receipts' | 'clock'>,
     subscriptions: Pick<Subscriptions, 'answered'>,
   ) {
     this.#context = context
     this.#subscriptions = subscriptions
   }
 
-  /** The number of the last message, 0 before the first. */
-  get lastNumber(): number {
-    return this.#lastNumber
-  }
-
-  sent({ number, nonce, secrets }: DiscoveryMessage): void {
+  /** The next response, which counts as sent. */
+  compose(resources: readonly NamedSecret[], removed: readonly string[], isExpired?: boolean): DiscoveryMessage {
+    const message = this.#context.messages.compose(resources, removed, this.#lastNumber, isExpired)
+    const { number, nonce, secrets } = message
     this.#lastNumber = number
     this.#lastNonce = nonce
     const sent = { nonce, secrets, sentAt: this.#context.clock.now() }
@@ -52,6 +50,7 @@ export class Acknowledgements {
       this.#context.report({ kind: 'pushed', name, ledgerName, version })
       if (bundle) this.#context.receipts?.sent(bundle)
     }
+    return message
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */

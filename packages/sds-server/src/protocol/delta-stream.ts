@@ -3,9 +3,9 @@
 import type { DeltaDiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
-import { askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
 import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-check.ts'
-import { type SubscribedName, Subscriptions } from './subscriptions.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 const EVERYTHING = '*'
 
@@ -17,18 +17,10 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
   /** Names that are subscribed to only because everything is. */
   readonly #implied = new Set<string>()
 
-  constructor(context: StreamContext) {
+  constructor(context: StreamContext, subscriptions: Subscriptions) {
     this.#context = context
-    this.#subscriptions = new Subscriptions(context)
-    this.#acknowledgements = new Acknowledgements(context, this.#subscriptions)
-  }
-
-  get names(): number {
-    return this.#subscriptions.size
-  }
-
-  subscribed(only?: string): Iterable<SubscribedName> {
-    return this.#subscriptions.list(only)
+    this.#subscriptions = subscriptions
+    this.#acknowledgements = new Acknowledgements(context, subscriptions)
   }
 
   receive(request: DeltaDiscoveryRequest): void {
@@ -49,21 +41,11 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     for (const name of new Set(subscribe)) if (name !== EVERYTHING) this.#subscribe(name, held.get(name))
   }
 
-  review(): boolean {
-    return this.#subscriptions.review()
-  }
-
   take(): DiscoveryMessage | undefined {
     const resources = this.#subscriptions.takeDue()
     const removed = this.#subscriptions.takeRemoved()
     if (resources.length === 0 && removed.length === 0) return undefined
-    const message = this.#context.messages.compose(resources, removed, this.#acknowledgements.lastNumber)
-    this.#acknowledgements.sent(message)
-    return message
-  }
-
-  [Symbol.dispose](): void {
-    this.#subscriptions[Symbol.dispose]()
+    return this.#acknowledgements.compose(resources, removed)
   }
 
   #subscribe(name: string, held: string | undefined): void {
@@ -91,6 +73,6 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
   }
 
   #ask(name: string, held: string | undefined): void {
-    if (!askAndReport(this.#subscriptions, name, held, this.#context)) this.#subscriptions.remove(name)
+    if (!this.#subscriptions.ask(name, held)) this.#subscriptions.remove(name)
   }
 }

@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
-import { MessageComposer } from './discovery-message.ts'
+import { MessageComposer, type NamedSecret } from './discovery-message.ts'
 import { sotwEncoder } from './secret-encoding.ts'
-import type { NamedSecret } from './subscriptions.ts'
 
 async function secrets(): Promise<{ readonly web: NamedSecret; readonly api: NamedSecret }> {
   const source = await MemorySource.create(WEB, API)

@@ -1,7 +1,12 @@
 /** Responses to be sent: their resources, version and nonce, shared by the streams that get the same. */
 import { hash } from 'node:crypto'
 import type { SecretItem, TrustBundleSecret } from '@livery/core'
-import type { NamedSecret } from './subscriptions.ts'
+
+/** A secret to be sent, under the name that was asked for. */
+export interface NamedSecret {
+  readonly name: string
+  readonly item: SecretItem
+}
 
 /** The content of a response. */
 export interface ResponseContent {

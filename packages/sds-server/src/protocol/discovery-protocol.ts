@@ -1,10 +1,8 @@
-/** One stream without its transport, in either form of the xDS protocol: its dependencies, its reports, its subscriptions. */
+/** The types of one stream without its transport, in either form of the xDS protocol: its dependencies, its reports, its names. */
 import type { StreamReceipts } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
 import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
-import { escapePeerName } from './escape-peer-name.ts'
-import { ledgerName } from './secret-source.ts'
-import type { HoldBudget, NameBudget, SecretView, SubscribedName, Subscriptions } from './subscriptions.ts'
+import type { HoldBudget, Resolution, SecretView } from './secret-source.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -20,6 +18,32 @@ export type StreamReport =
   | { readonly kind: 'refused-unnamed' }
   /** An ACK or NACK of a response that is not the last one. It is never answered. */
   | { readonly kind: 'stale' }
+
+/** One name of a stream, with the versions of its secret that count. */
+export interface SubscribedName {
+  /** Escaped. */
+  readonly name: string
+  /** The name of its ledger, such as the identity that `default` means here; `undefined` if it was refused. */
+  readonly secret: string | undefined
+  readonly access: Resolution['kind']
+  /** Why it is not granted. */
+  readonly reason: string | undefined
+  /** The newest version; `undefined` while there is none for this caller. */
+  readonly current: string | undefined
+  /** The version that the peer was sent last, or claimed to have when it connected. */
+  readonly sent: string | undefined
+  /** The version that it accepted last on this stream. Clients of the Workload API accept none. */
+  readonly accepted: string | undefined
+  /** The version that it rejected last on this stream, unless it accepted it later. */
+  readonly rejected: string | undefined
+}
+
+/** Counts the names that are held for a caller, each by its length. */
+export interface NameBudget {
+  /** Throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
+  addName(length: number): void
+  removeName(length: number): void
+}
 
 /** How many refused names of a caller are reported with their name: each is a line in the ledger and the log. */
 interface RefusalRate {
@@ -43,46 +67,17 @@ export interface StreamContext {
 }
 
 /** The protocol of one stream without its transport: requests in, the newest message out. */
-export interface DiscoveryStream<Request, Message = DiscoveryMessage> extends Disposable {
+export interface DiscoveryStream<Request, Message = DiscoveryMessage> {
   /** The peer's node id, escaped; empty before the first request. */
   readonly nodeId: string
-  readonly names: number
-  /** Each name in its state at its turn; `only`: names that equal it or resolve to it. */
-  subscribed(only?: string): Iterable<SubscribedName>
   /** Throws a `StreamRefusal` that ends the stream. */
   receive(request: Request): void
-  /** Call after the permission changed. Returns `false` if the caller is no longer allowed a name that it was granted. */
-  review(): boolean
   /** The one message to send now, or `undefined`. Its content counts as sent. */
   take(): Message | undefined
   /** Whether it continues when the peer has ended its side. Default: no. */
   readonly outlivesRequests?: boolean
+  /** Called when the permission has changed, and its subscriptions were reviewed. */
+  reviewed?(): void
   /** Called when the peer's HTTP/2 has confirmed all of `message`: for a protocol without answers. */
   received?(message: Message): void
-}
-
-/** Subscribes to a name and reports it if it is new; returns whether it can ever be answered with a secret. */
-export function askAndReport(
-  subscriptions: Subscriptions,
-  name: string,
-  held: string | undefined,
-  context: Pick<StreamContext, 'report' | 'budget'>,
-): boolean {
-  const isNew = !subscriptions.has(name)
-  const resolution = subscriptions.ask(name, held)
-  const isAnswerable = resolution.kind === 'granted' || resolution.kind === 'postponed'
-  if (!isNew && isAnswerable) return true
-  if (!isAnswerable && !context.budget.reportsRefusal()) {
-    context.report({ kind: 'refused-unnamed' })
-    return false
-  }
-  const escaped = escapePeerName(name)
-  const reference = {
-    name: escaped,
-    ledgerName: resolution.kind === 'refused' ? escaped : ledgerName(resolution.secret),
-  }
-  if (isNew) context.report({ kind: 'asked', ...reference })
-  if (resolution.kind === 'granted') return true
-  context.report({ kind: isAnswerable ? 'postponed' : 'refused', ...reference, reason: resolution.reason })
-  return isAnswerable
 }

@@ -4,11 +4,9 @@ import type { AllBundlesSecret, SealedKey, SecretItem, TrustBundleSecret } from 
 import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse, Resource } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import type { DiscoveryMessage, ResponseContent } from './discovery-message.ts'
-import { FrameMemory } from './frame-memory.ts'
+import type { DiscoveryMessage, NamedSecret, ResponseContent } from './discovery-message.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
-import { type KeySlot, ResponseFrame } from './response-frame.ts'
-import type { NamedSecret } from './subscriptions.ts'
+import { FrameMemory, type KeySlot, ResponseFrame } from './response-frame.ts'
 
 /** A resource without its key, which is inserted when it is sent. */
 interface EncodedResource {

@@ -1,4 +1,4 @@
-/** The server's source of secrets: the few methods of core's SecretManager that it needs. */
+/** The server's source of secrets, the few methods of core's SecretManager that it needs, and what one caller may have of it. */
 import {
   ALL_BUNDLES,
   type FileSecretName,
@@ -41,6 +41,49 @@ interface FileSource {
   refusal(name: FileSecretName): string | undefined
   /** Why the secret cannot be read now, as far as a quick look shows. */
   problem(name: FileSecretName): string | undefined
+}
+
+/** Whether the caller of a stream is allowed a name. */
+export type Resolution =
+  /** It may be requested: it is known, or issued on demand. */
+  | { readonly kind: 'granted'; readonly secret: SecretName }
+  /** It will be issued on demand in its turn: its caller asks for new identities faster than it may. */
+  | { readonly kind: 'postponed'; readonly secret: SecretName; readonly reason: string }
+  /** Allowed but unknown; it is answered once it becomes known. */
+  | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string }
+
+/** The secrets that one caller is allowed. */
+export interface SecretView {
+  /** Decides on a name; files, and an identity that would be issued on demand, are granted if `budget` has room. */
+  resolve(name: string, budget: HoldBudget): Resolution
+  /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
+  everything(limit: number): readonly string[]
+  /**
+   * The caller's own identities, in a stable order: the identity behind `default`, or the identities that its rules name
+   * and the source knows. Empty if it has none.
+   */
+  ownIdentities(): readonly SpiffeId[]
+  /** Whether the caller is still allowed a granted secret. A view never changes its answers: new rules make a new view. */
+  mayHave(secret: SecretName): boolean
+  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
+}
+
+/** Counts what is kept at a caller's request; `isHeld` reports whether an earlier identity is still kept. */
+export interface HoldBudget {
+  /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
+  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
+  /** Whether one more name of a secret that others write may be watched; else which bound has no room. */
+  takeFiles(name: string, room: FileRoom): 'granted' | 'caller' | 'process'
+}
+
+/** The names of one kind that are watched, for all callers together. */
+export interface FileRoom {
+  /** `secrets`: Kubernetes Secrets; far fewer of them can be watched. */
+  readonly kind: 'files' | 'secrets'
+  holds(name: string): boolean
+  /** How many more can be watched. */
+  readonly room: number
 }
 
 /** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain, `all-bundles`, or the name of the files. */

@@ -7,9 +7,9 @@ import type { Node } from '../gen/envoy/config/core/v3/base.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
-import { askAndReport, type DiscoveryStream, type StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
 import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
-import { type SubscribedName, Subscriptions } from './subscriptions.ts'
+import type { Subscriptions } from './subscriptions.ts'
 
 /**
  * The answer to a peer that asks only for names that it is refused: a response without resources (`omit`), or one secret per
@@ -37,19 +37,11 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   /** Whether the peer treats an expired secret as removed. */
   #takesExpiry = false
 
-  constructor(context: StreamContext, refusedNames: RefusedNames = 'omit') {
+  constructor(context: StreamContext, subscriptions: Subscriptions, refusedNames: RefusedNames = 'omit') {
     this.#context = context
     this.#refusedNames = refusedNames
-    this.#subscriptions = new Subscriptions(context)
-    this.#acknowledgements = new Acknowledgements(context, this.#subscriptions)
-  }
-
-  get names(): number {
-    return this.#subscriptions.size
-  }
-
-  subscribed(only?: string): Iterable<SubscribedName> {
-    return this.#subscriptions.list(only)
+    this.#subscriptions = subscriptions
+    this.#acknowledgements = new Acknowledgements(context, subscriptions)
   }
 
   receive(request: DiscoveryRequest): void {
@@ -74,10 +66,6 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     this.#follow(this.#wanted(request.resourceNames), isInitial)
   }
 
-  review(): boolean {
-    return this.#subscriptions.review()
-  }
-
   take(): DiscoveryMessage | undefined {
     this.#subscriptions.takeRemoved()
     const resources = this.#subscriptions.takeDue()
@@ -88,13 +76,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
     // Envoy would look for the other names of the stream among the removed ones.
     const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
-    const message = this.#context.messages.compose(resources, invalid, this.#acknowledgements.lastNumber, isExpired)
-    this.#acknowledgements.sent(message)
-    return message
-  }
-
-  [Symbol.dispose](): void {
-    this.#subscriptions[Symbol.dispose]()
+    return this.#acknowledgements.compose(resources, invalid, isExpired)
   }
 
   /** The empty list means everything until names were given once; from then on it means nothing. */
@@ -118,7 +100,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     let isAnswerable = false
     for (const name of names) {
       isAsking = true
-      if (askAndReport(this.#subscriptions, name, undefined, this.#context)) isAnswerable = true
+      if (this.#subscriptions.ask(name)) isAnswerable = true
     }
     // No push will ever bring it: answer without a secret, or the peer would wait.
     if (isAsking && !isAnswerable) this.#refusalDue = this.#refusedNames === 'invalidate' ? [...names] : NO_NAMES

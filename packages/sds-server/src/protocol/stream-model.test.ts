@@ -10,9 +10,9 @@ import { DeltaStream } from './delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
-import { ledgerName } from './secret-source.ts'
+import { ledgerName, type Resolution, type SecretView } from './secret-source.ts'
 import { SotwStream } from './sotw-stream.ts'
-import type { Resolution, SecretView } from './subscriptions.ts'
+import { Subscriptions } from './subscriptions.ts'
 
 const NAMES = ['a', 'b', 'c']
 const FORBIDDEN = 'forbidden'
@@ -126,7 +126,8 @@ test('SotW: after any sequence the peer that reads to the end has the newest of 
   await verify(
     property(steps, sequence => {
       const peer = new ModelPeer()
-      using stream = new SotwStream(peer.context)
+      using subscriptions = new Subscriptions(peer.context)
+      const stream = new SotwStream(peer.context, subscriptions)
       let wanted = new Set<string>()
       const ask = (list: readonly string[], responseNonce: string, isNack = false) => {
         const errorDetail = isNack ? { code: 13, message: 'no' } : undefined
@@ -189,7 +190,8 @@ test('Delta: after any sequence the peer has exactly what there is of what it wa
   await verify(
     property(steps, sequence => {
       const peer = new ModelPeer()
-      using stream = new DeltaStream(peer.context)
+      using subscriptions = new Subscriptions(peer.context)
+      const stream = new DeltaStream(peer.context, subscriptions)
       const wanted = new Set<string>(['a'])
       stream.receive({ ...deltaRequest, resourceNamesSubscribe: ['a'] })
       for (const step of sequence) {

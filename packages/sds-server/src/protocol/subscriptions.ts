@@ -1,59 +1,9 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
-import type { SecretItem, SecretName, Watch } from '@livery/core'
-import type { SpiffeId } from '@livery/core/plugin'
+import type { SecretItem, Watch } from '@livery/core'
+import type { NamedSecret } from './discovery-message.ts'
+import type { StreamContext, SubscribedName } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
-import { ledgerName } from './secret-source.ts'
-
-/** Whether the caller of a stream is allowed a name. */
-export type Resolution =
-  /** It may be requested: it is known, or issued on demand. */
-  | { readonly kind: 'granted'; readonly secret: SecretName }
-  /** It will be issued on demand in its turn: its caller asks for new identities faster than it may. */
-  | { readonly kind: 'postponed'; readonly secret: SecretName; readonly reason: string }
-  /** Allowed but unknown; it is answered once it becomes known. */
-  | { readonly kind: 'unknown'; readonly secret: SecretName; readonly reason: string }
-  | { readonly kind: 'refused'; readonly reason: string }
-
-/** The secrets that one caller is allowed. */
-export interface SecretView {
-  /** Decides on a name; files, and an identity that would be issued on demand, are granted if `budget` has room. */
-  resolve(name: string, budget: HoldBudget): Resolution
-  /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
-  everything(limit: number): readonly string[]
-  /**
-   * The caller's own identities, in a stable order: the identity behind `default`, or the identities that its rules name
-   * and the source knows. Empty if it has none.
-   */
-  ownIdentities(): readonly SpiffeId[]
-  /** Whether the caller is still allowed a granted secret. A view never changes its answers: new rules make a new view. */
-  mayHave(secret: SecretName): boolean
-  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
-}
-
-/** A secret to be sent, under the name that was asked for. */
-export interface NamedSecret {
-  readonly name: string
-  readonly item: SecretItem
-}
-
-/** One name of a stream, with the versions of its secret that count. */
-export interface SubscribedName {
-  /** Escaped. */
-  readonly name: string
-  /** The name of its ledger, such as the identity that `default` means here; `undefined` if it was refused. */
-  readonly secret: string | undefined
-  readonly access: Resolution['kind']
-  /** Why it is not granted. */
-  readonly reason: string | undefined
-  /** The newest version; `undefined` while there is none for this caller. */
-  readonly current: string | undefined
-  /** The version that the peer was sent last, or claimed to have when it connected. */
-  readonly sent: string | undefined
-  /** The version that it accepted last on this stream. Clients of the Workload API accept none. */
-  readonly accepted: string | undefined
-  /** The version that it rejected last on this stream, unless it accepted it later. */
-  readonly rejected: string | undefined
-}
+import { ledgerName, type Resolution, type SecretView } from './secret-source.ts'
 
 /** Shared by all streams with nothing to send; never written to. */
 const NONE_DUE: Subscription[] = []
@@ -71,39 +21,6 @@ interface Subscription {
   isDue: boolean
 }
 
-/** Counts the names that are held for a caller, each by its length. */
-export interface NameBudget {
-  /** Throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
-  addName(length: number): void
-  removeName(length: number): void
-}
-
-/** Counts what is kept at a caller's request; `isHeld` reports whether an earlier identity is still kept. */
-export interface HoldBudget {
-  /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
-  takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
-  /** Whether one more name of a secret that others write may be watched; else which bound has no room. */
-  takeFiles(name: string, room: FileRoom): 'granted' | 'caller' | 'process'
-}
-
-/** The names of one kind that are watched, for all callers together. */
-export interface FileRoom {
-  /** `secrets`: Kubernetes Secrets; far fewer of them can be watched. */
-  readonly kind: 'files' | 'secrets'
-  holds(name: string): boolean
-  /** How many more can be watched. */
-  readonly room: number
-}
-
-/** The dependencies of subscriptions. */
-interface SubscriptionContext {
-  /** The permission of the caller; it can change between calls. */
-  readonly view: SecretView
-  readonly budget: NameBudget & HoldBudget
-  /** Called when the source made something due; never during a call of the subscriptions. */
-  wake(): void
-}
-
 /** Longer than any version that this server sends. */
 const MAX_VERSION = 128
 
@@ -112,13 +29,14 @@ const MAX_VERSION = 128
  * once the rules or the identities change. The budget of the caller bounds all entries.
  */
 export class Subscriptions implements Disposable {
-  readonly #context: SubscriptionContext
+  readonly #context: Pick<StreamContext, 'view' | 'budget' | 'wake' | 'report'>
   readonly #entries = new Map<string, Subscription>()
   /** Distinct entries, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
-  constructor(context: SubscriptionContext) {
+  /** `wake` is never called during a call of the subscriptions. */
+  constructor(context: Pick<StreamContext, 'view' | 'budget' | 'wake' | 'report'>) {
     this.#context = context
   }
 
@@ -175,20 +93,29 @@ export class Subscriptions implements Disposable {
     }
   }
 
-  /** Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. */
-  ask(name: string, held?: string): Resolution {
-    const present = this.#entries.get(name)
-    if (present) this.#request(present)
-    const entry = present?.resolution.kind === 'granted' ? present : this.#resolve(name, present)
-    const { resolution } = entry
-    if (resolution.kind === 'refused') return resolution
-    if (held !== undefined) entry.peerVersion = held.length > MAX_VERSION ? '' : held
-    const item = this.#current(entry)
-    if (item) {
-      this.#removed?.delete(name)
-      if (item.version !== held) this.#makeDue(entry)
+  /**
+   * Makes an answer to `name` due, now or as soon as there is one, unless the peer holds that very version. Reports the name
+   * if it is new. Returns whether it can ever be answered with a secret.
+   */
+  ask(name: string, held?: string): boolean {
+    const { budget } = this.#context
+    const isNew = !this.#entries.has(name)
+    const resolution = this.#ask(name, held)
+    const isAnswerable = resolution.kind === 'granted' || resolution.kind === 'postponed'
+    if (!isNew && isAnswerable) return true
+    if (!isAnswerable && !budget.reportsRefusal()) {
+      this.#context.report({ kind: 'refused-unnamed' })
+      return false
     }
-    return resolution
+    const escaped = escapePeerName(name)
+    const reference = {
+      name: escaped,
+      ledgerName: resolution.kind === 'refused' ? escaped : ledgerName(resolution.secret),
+    }
+    if (isNew) this.#context.report({ kind: 'asked', ...reference })
+    if (resolution.kind === 'granted') return true
+    this.#context.report({ kind: isAnswerable ? 'postponed' : 'refused', ...reference, reason: resolution.reason })
+    return isAnswerable
   }
 
   /** Call it after the view changed: asks again for refused and unknown names. Returns `false` if the caller lost a granted name. */
@@ -198,7 +125,7 @@ export class Subscriptions implements Disposable {
     if (entries.some(({ resolution }) => resolution.kind !== 'refused' && !view.mayHave(resolution.secret)))
       return false
     for (const { name, resolution, peerVersion } of entries)
-      if (resolution.kind !== 'granted') this.ask(name, peerVersion)
+      if (resolution.kind !== 'granted') this.#ask(name, peerVersion)
     return true
   }
 
@@ -248,6 +175,21 @@ export class Subscriptions implements Disposable {
     this.#entries.clear()
     this.#due = NONE_DUE
     this.#removed = undefined
+  }
+
+  #ask(name: string, held: string | undefined): Resolution {
+    const present = this.#entries.get(name)
+    if (present) this.#request(present)
+    const entry = present?.resolution.kind === 'granted' ? present : this.#resolve(name, present)
+    const { resolution } = entry
+    if (resolution.kind === 'refused') return resolution
+    if (held !== undefined) entry.peerVersion = held.length > MAX_VERSION ? '' : held
+    const item = this.#current(entry)
+    if (item) {
+      this.#removed?.delete(name)
+      if (item.version !== held) this.#makeDue(entry)
+    }
+    return resolution
   }
 
   /** A name that was unknown or refused before can be granted now. */

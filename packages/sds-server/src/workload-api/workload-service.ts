@@ -8,6 +8,7 @@ import type { StreamMethod } from '../grpc/stream-call.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
 import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { Subscriptions } from '../protocol/subscriptions.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
 import type { WorkloadMessage } from './workload-message.ts'
 import { type WorkloadContent, type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
@@ -67,19 +68,16 @@ function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
 function served(content: WorkloadContent, encoder: WorkloadEncoder, { names }: WorkloadContext) {
   const options = { content, allBundles: names.all }
   return {
-    createStream: (context: StreamContext) => new WorkloadStream(context, options),
+    createStream: (context: StreamContext, subscriptions: Subscriptions) =>
+      new WorkloadStream(context, subscriptions, options),
     encodeMessage: (message: WorkloadMessage) => encoder.encodeMessage(message),
   }
 }
 
 const SILENT: DiscoveryStream<WorkloadRequest, WorkloadMessage> = {
   nodeId: '',
-  names: 0,
-  subscribed: () => [],
   receive() {},
-  review: () => true,
   take: () => undefined,
-  [Symbol.dispose]() {},
 }
 
 /** `reason`: for the status UNIMPLEMENTED. */

@@ -1,9 +1,9 @@
 /** One stream of the Workload API without its transport: the caller's identities, with their newest certificates and bundles. */
 import type { SecretItem } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
-import { askAndReport, type DiscoveryStream, type StreamContext } from '../protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { type SubscribedName, Subscriptions } from '../protocol/subscriptions.ts'
+import type { Subscriptions } from '../protocol/subscriptions.ts'
 import { composeMessage, composeTrustDomains, type Svid, type WorkloadMessage } from './workload-message.ts'
 
 /** Clients read all certificates of a message, and take 4 MiB. */
@@ -35,18 +35,10 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   #hasRequest = false
   #sentVersion: string | undefined
 
-  constructor(context: StreamContext, options: WorkloadStreamOptions) {
+  constructor(context: StreamContext, subscriptions: Subscriptions, options: WorkloadStreamOptions) {
     this.#context = context
     this.#options = options
-    this.#subscriptions = new Subscriptions(context)
-  }
-
-  get names(): number {
-    return this.#subscriptions.size
-  }
-
-  subscribed(only?: string): Iterable<SubscribedName> {
-    return this.#subscriptions.list(only)
+    this.#subscriptions = subscriptions
   }
 
   /** The client ends its side with its one request. */
@@ -60,10 +52,8 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
     this.#follow()
   }
 
-  review(): boolean {
-    if (!this.#subscriptions.review()) return false
+  reviewed(): void {
     if (this.#hasRequest) this.#follow()
-    return true
   }
 
   take(): WorkloadMessage | undefined {
@@ -88,18 +78,13 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
     if (bundles.own) this.#context.receipts?.accepted(bundles.own)
   }
 
-  [Symbol.dispose](): void {
-    this.#subscriptions[Symbol.dispose]()
-  }
-
   /** Subscribes to exactly the names that it sends. Throws a `StreamRefusal` if the caller has no identity, or too many. */
   #follow(): void {
     const own = ownIdentities(this.#context)
     this.#identities = this.#options.content === 'svids' ? sendable(own) : []
     const wanted = new Set([...this.#identities, this.#options.allBundles])
     for (const name of this.#subscriptions.names()) if (!wanted.has(name)) this.#subscriptions.delete(name)
-    for (const name of wanted)
-      if (!this.#subscriptions.has(name)) askAndReport(this.#subscriptions, name, undefined, this.#context)
+    for (const name of wanted) if (!this.#subscriptions.has(name)) this.#subscriptions.ask(name)
   }
 
   #update(): void {

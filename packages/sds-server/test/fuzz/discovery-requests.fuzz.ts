@@ -5,11 +5,12 @@ import { AccessPolicy } from '../../src/access/policy.ts'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
-import type { StreamContext } from '../../src/protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from '../../src/protocol/request-codec.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
+import { Subscriptions } from '../../src/protocol/subscriptions.ts'
 import { MemorySource } from '../memory-source.ts'
 import { peerNode } from '../peer-node.ts'
 import { testBudget } from '../test-budget.ts'
@@ -64,9 +65,12 @@ export function run({ isDelta, messages }: Input): void {
     wake() {},
     report: checkReport,
   }
-  using peer = isDelta ? new DeltaPeer(new DeltaStream(context)) : new SotwPeer(new SotwStream(context))
+  using subscriptions = new Subscriptions(context)
+  const peer = isDelta
+    ? new DeltaPeer(new DeltaStream(context, subscriptions), subscriptions)
+    : new SotwPeer(new SotwStream(context, subscriptions), subscriptions)
   for (const each of messages) if (!peer.says(each)) break
-  peer[Symbol.dispose]()
+  subscriptions[Symbol.dispose]()
   assert.equal(source.subscribers, before, 'a stream that has ended is subscribed to nothing')
   assert.deepEqual([budget.account.names, budget.account.bytes], [0, 0], 'a stream that has ended is charged nothing')
 }
@@ -76,19 +80,15 @@ function checkReport(report: object): void {
   for (const value of Object.values(report)) assert.doesNotMatch(String(value), /[^\x20-\x7e]/)
 }
 
-interface Stream<Request> extends Disposable {
-  readonly names: number
-  receive(request: Request): void
-  take(): DiscoveryMessage | undefined
-}
-
 /** Sends the requests of a test, and records the responses. */
-abstract class Peer<Request> implements Disposable {
-  readonly #stream: Stream<Request>
+abstract class Peer<Request> {
+  readonly #stream: DiscoveryStream<Request>
+  readonly #subscriptions: Subscriptions
   readonly #nonces: string[] = []
 
-  constructor(stream: Stream<Request>) {
+  constructor(stream: DiscoveryStream<Request>, subscriptions: Subscriptions) {
     this.#stream = stream
+    this.#subscriptions = subscriptions
   }
 
   abstract decode(
@@ -106,7 +106,7 @@ abstract class Peer<Request> implements Disposable {
       assert.ok(error instanceof StreamRefusal, error instanceof Error ? error.stack : String(error))
       return false
     }
-    assert.ok(this.#stream.names <= MAX_NAMES, `${this.#stream.names} names`)
+    assert.ok(this.#subscriptions.size <= MAX_NAMES, `${this.#subscriptions.size} names`)
     const answer = this.#stream.take()
     if (answer) this.#check(answer)
     assert.equal(this.#stream.take(), undefined, 'one answer, then quiet')
@@ -121,10 +121,6 @@ abstract class Peer<Request> implements Disposable {
   #nonceOf(nonce: string): string {
     if (nonce === '$last') return this.#nonces.at(-1) ?? ''
     return nonce === '$before' ? (this.#nonces.at(-2) ?? '') : nonce
-  }
-
-  [Symbol.dispose](): void {
-    this.#stream[Symbol.dispose]()
   }
 }
 

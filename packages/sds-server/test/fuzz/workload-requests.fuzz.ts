@@ -5,8 +5,9 @@ import { AccessPolicy } from '../../src/access/policy.ts'
 import { X509SVIDResponse } from '../../src/gen/spiffe/workload/workload.ts'
 import { MessageComposer } from '../../src/protocol/discovery-message.ts'
 import { decodeWorkloadRequest } from '../../src/protocol/request-codec.ts'
+import type { SecretView } from '../../src/protocol/secret-source.ts'
 import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
-import type { SecretView } from '../../src/protocol/subscriptions.ts'
+import { Subscriptions } from '../../src/protocol/subscriptions.ts'
 import { encodeSvids, WorkloadEncoder } from '../../src/workload-api/workload-encoding.ts'
 import { WorkloadStream } from '../../src/workload-api/workload-stream.ts'
 import { MemorySource } from '../memory-source.ts'
@@ -31,21 +32,20 @@ export function run({ requests, allowed }: Input): void {
   const before = source.subscribers
   let [current = []] = allowed
   let view = viewOf(current)
-  const stream = new WorkloadStream(
-    {
-      get view() {
-        return view
-      },
-      budget: testBudget(),
-      maxNames: 1,
-      messages: new MessageComposer('n'),
-      clock: { now: () => 0 },
-      receipts: undefined,
-      wake() {},
-      report() {},
+  const context = {
+    get view() {
+      return view
     },
-    { content: 'svids', allBundles: names.all },
-  )
+    budget: testBudget(),
+    maxNames: 1,
+    messages: new MessageComposer('n'),
+    clock: { now: () => 0 },
+    receipts: undefined,
+    wake() {},
+    report() {},
+  }
+  using subscriptions = new Subscriptions(context)
+  const stream = new WorkloadStream(context, subscriptions, { content: 'svids', allBundles: names.all })
   try {
     requests.forEach((bytes, index) => {
       if (decodeWorkloadRequest(Buffer.from(bytes)).kind === 'malformed') return
@@ -53,12 +53,14 @@ export function run({ requests, allowed }: Input): void {
       read(stream, current)
       current = allowed[index + 1] ?? current
       view = viewOf(current)
-      if (stream.review()) read(stream, current)
+      if (!subscriptions.review()) return
+      stream.reviewed()
+      read(stream, current)
     })
   } catch (error) {
     assert.ok(error instanceof StreamRefusal, `${error}`)
   }
-  stream[Symbol.dispose]()
+  subscriptions[Symbol.dispose]()
   assert.equal(source.subscribers, before)
 }
 

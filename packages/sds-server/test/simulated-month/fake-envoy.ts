@@ -7,8 +7,9 @@ import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import type { DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
+import type { SecretView } from '../../src/protocol/secret-source.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
-import type { SecretView } from '../../src/protocol/subscriptions.ts'
+import { Subscriptions } from '../../src/protocol/subscriptions.ts'
 import { peerNode } from '../peer-node.ts'
 import { testBudget } from '../test-budget.ts'
 
@@ -34,16 +35,18 @@ interface Subscription extends Disposable {
 /** The forms of the protocol: `held` is the version that the Envoy has from an earlier stream. */
 const FORMS = {
   sotw: (context: StreamContext, name: string): Subscription => {
-    const stream = new SotwStream(context)
+    const subscriptions = new Subscriptions(context)
+    const stream = new SotwStream(context, subscriptions)
     const ask = (responseNonce: string, isRejected: boolean) => {
       const resourceNames = [name]
       stream.receive({ ...NODE, versionInfo: '', resourceNames, responseNonce, errorDetail: errorIf(isRejected) })
     }
     ask('', false)
-    return { stream, answer: ask, [Symbol.dispose]: () => stream[Symbol.dispose]() }
+    return { stream, answer: ask, [Symbol.dispose]: () => subscriptions[Symbol.dispose]() }
   },
   delta: (context: StreamContext, name: string, held: string | undefined): Subscription => {
-    const stream = new DeltaStream(context)
+    const subscriptions = new Subscriptions(context)
+    const stream = new DeltaStream(context, subscriptions)
     const none = { resourceNamesSubscribe: [], resourceNamesUnsubscribe: [], initialResourceVersions: {} }
     const initialResourceVersions = held === undefined ? {} : { [name]: held }
     const first = { ...none, resourceNamesSubscribe: [name], initialResourceVersions }
@@ -52,7 +55,7 @@ const FORMS = {
       stream,
       answer: (responseNonce, isRejected) =>
         stream.receive({ ...NODE, ...none, responseNonce, errorDetail: errorIf(isRejected) }),
-      [Symbol.dispose]: () => stream[Symbol.dispose](),
+      [Symbol.dispose]: () => subscriptions[Symbol.dispose](),
     }
   },
 }
