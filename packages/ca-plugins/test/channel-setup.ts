@@ -3,18 +3,22 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { Metadata, type ServiceError } from '@grpc/grpc-js'
 import { FakeClock } from '@livery/core/testing'
-import type { ChannelCall, Keepalive } from '../src/transport/grpc-channel.ts'
+import { GrpcConnection, type UnaryCall } from '../src/transport/grpc-connection.ts'
 import { isStatus } from '../src/transport/grpc-status.ts'
-import { Http2Channel } from '../src/transport/http2-channel.ts'
+import type { Keepalive } from '../src/transport/session-activity.ts'
 import { RawGrpcServer, type StreamHandler } from './raw-grpc-server.ts'
 
-export const CALL: ChannelCall = { path: '/ca.CA/Sign', request: Buffer.from('csr'), metadata: new Metadata() }
+export const CALL: Omit<UnaryCall, 'signal'> = {
+  path: '/ca.CA/Sign',
+  request: Buffer.from('csr'),
+  metadata: new Metadata(),
+}
 
 interface ChannelSetup {
   readonly server: RawGrpcServer
-  readonly channel: Http2Channel
+  readonly channel: GrpcConnection
   readonly clock: FakeClock
-  readonly call: (call?: Partial<ChannelCall>, signal?: AbortSignal) => Promise<Buffer>
+  readonly call: (call?: Partial<UnaryCall>) => Promise<Buffer>
 }
 
 export async function setUpChannel(
@@ -33,13 +37,12 @@ export async function setUpChannel(
   const server = await RawGrpcServer.start(handle, settings)
   const clock = new FakeClock()
   const target = { host: '127.0.0.1', port: port ?? server.port, serverName: 'ca', plaintext: true, material: {} }
-  const channel = new Http2Channel({ target, clock, keepalive, random: () => 0.5 })
+  const channel = new GrpcConnection({ target, clock, keepalive, random: () => 0.5 })
   t.after(async () => {
     channel.close()
     await server[Symbol.asyncDispose]()
   })
-  const call = (overrides: Partial<ChannelCall> = {}, signal = t.signal) =>
-    channel.send({ ...CALL, ...overrides }, signal)
+  const call = (overrides: Partial<UnaryCall> = {}) => channel.call({ ...CALL, signal: t.signal, ...overrides })
   return { server, channel, clock, call }
 }
 

@@ -11,9 +11,9 @@ import { listening, portOf, temporaryFolder } from '@livery/test-support'
 import { CALL, failureOf } from '../../test/channel-setup.ts'
 import { answer, RawGrpcServer } from '../../test/raw-grpc-server.ts'
 import { FaultyCaServer } from '../testing/faulty-ca-server.ts'
-import type { ChannelTarget } from './grpc-channel.ts'
+import { GrpcConnection } from './grpc-connection.ts'
 import { proxyFor } from './http-proxy.ts'
-import { Http2Channel } from './http2-channel.ts'
+import type { ChannelTarget } from './http2-dial.ts'
 
 /** No resolver knows it: only a proxy leads there. */
 const HOST = 'ca.invalid'
@@ -69,9 +69,13 @@ async function startProxy(t: TestContext, port: number, code = 200): Promise<Run
   return Object.assign(running, { url: `http://user:hunter2@127.0.0.1:${portOf(server)}` })
 }
 
-function channelTo(t: TestContext, target: Partial<ChannelTarget>, environment: Record<string, string>): Http2Channel {
+function channelTo(
+  t: TestContext,
+  target: Partial<ChannelTarget>,
+  environment: Record<string, string>,
+): GrpcConnection {
   const whole = { host: HOST, port: 15012, serverName: 'ca', plaintext: true, material: {}, ...target }
-  const channel = new Http2Channel({ target: whole, clock: new FakeClock() }, environment)
+  const channel = new GrpcConnection({ target: whole, clock: new FakeClock() }, environment)
   t.after(() => channel.close())
   return channel
 }
@@ -80,7 +84,8 @@ test('calls go through the proxy, which gets the name of the CA and its own pass
   await using server = await RawGrpcServer.start(stream => answer(stream))
   const proxy = await startProxy(t, server.port)
   const channel = channelTo(t, {}, { HTTPS_PROXY: proxy.url })
-  for (let calls = 0; calls < 2; calls++) assert.equal(String(await channel.send(CALL, t.signal)), 'answer')
+  for (let calls = 0; calls < 2; calls++)
+    assert.equal(String(await channel.call({ ...CALL, signal: t.signal })), 'answer')
   const authorization = `Basic ${Buffer.from('user:hunter2').toString('base64')}`
   assert.deepEqual(proxy.connects, [{ url: `${HOST}:15012`, authorization }])
 })
@@ -93,10 +98,10 @@ test('TLS is spoken with the CA, through the proxy, and not with the proxy', asy
   const tls = { plaintext: false, serverName: 'localhost' }
   const roots = Buffer.from(server.authority.trustBundle().join(''))
   const channel = channelTo(t, { ...tls, material: { roots } }, environment)
-  assert.equal((await failureOf(channel.send(CALL, t.signal))).code, status.UNIMPLEMENTED)
+  assert.equal((await failureOf(channel.call({ ...CALL, signal: t.signal }))).code, status.UNIMPLEMENTED)
   const others = Buffer.from(stranger.authority.trustBundle().join(''))
   const mistrusting = channelTo(t, { ...tls, material: { roots: others } }, environment)
-  const { code, details } = await failureOf(mistrusting.send(CALL, t.signal))
+  const { code, details } = await failureOf(mistrusting.call({ ...CALL, signal: t.signal }))
   assert.equal(code, status.UNAVAILABLE)
   assert.match(details, /certificate/)
 })
@@ -108,7 +113,7 @@ for (const [what, code, start] of [
 ] as const)
   test(`a proxy ${what} is named, without its password`, async t => {
     const { url } = await start(t)
-    const failure = await failureOf(channelTo(t, {}, { https_proxy: url }).send(CALL, t.signal))
+    const failure = await failureOf(channelTo(t, {}, { https_proxy: url }).call({ ...CALL, signal: t.signal }))
     assert.equal(failure.code, status.UNAVAILABLE)
     assert.match(failure.details, code)
     assert.match(failure.details, /the proxy 127\.0\.0\.1:\d+/)
@@ -117,7 +122,9 @@ for (const [what, code, start] of [
 
 for (const value of ['https://user:hunter2@proxy.example', 'proxy.example:3128', 'socks5://proxy.example', 'http://'])
   test(`https_proxy ${value} is refused, and no CA is called without it`, async t => {
-    const { code, details } = await failureOf(channelTo(t, {}, { https_proxy: value }).send(CALL, t.signal))
+    const { code, details } = await failureOf(
+      channelTo(t, {}, { https_proxy: value }).call({ ...CALL, signal: t.signal }),
+    )
     assert.equal(code, status.UNAVAILABLE)
     assert.match(details, /Cannot use https_proxy /)
     assert.doesNotMatch(details, /hunter2/)
@@ -130,7 +137,7 @@ test("gRPC's variables name roots where the configuration has none, and ciphers"
   await writeFile(rootsFile, server.authority.trustBundle().join(''))
   const target = { host: '127.0.0.1', port, serverName: '127.0.0.1', plaintext: false }
   const callWith = async (environment: Record<string, string>) =>
-    await failureOf(channelTo(t, target, environment).send(CALL, t.signal))
+    await failureOf(channelTo(t, target, environment).call({ ...CALL, signal: t.signal }))
   const roots = { GRPC_DEFAULT_SSL_ROOTS_FILE_PATH: rootsFile }
   assert.equal((await callWith({})).code, status.UNAVAILABLE)
   assert.equal((await callWith(roots)).code, status.UNIMPLEMENTED)

@@ -9,11 +9,26 @@ import {
   createSecureContext,
   TLSSocket,
 } from 'node:tls'
-import { after, type Clock } from '@livery/core/plugin'
+import { after, type Clock, type TlsMaterial } from '@livery/core/plugin'
 import { DIAL_MS, limitConnecting } from './connect-limit.ts'
-import type { ChannelTarget } from './grpc-channel.ts'
 import { openTunnel, proxyFor } from './http-proxy.ts'
 import { keyExchangeOf } from './key-exchange.ts'
+
+/** The address of the server, and how it proves itself. */
+export interface ChannelTarget {
+  /** A name or an address; an IPv6 address without its brackets. */
+  readonly host: string
+  readonly port: number
+  /** The `:authority` of each call. Default: `host:port`. */
+  readonly authority?: string | undefined
+  /** Whether the connection goes without TLS. */
+  readonly plaintext: boolean
+  /** The name that the server's certificate must carry. */
+  readonly serverName: string
+  /** The name that TLS sends (RFC 6066, section 3). Default: `host`. */
+  readonly sentName?: string | undefined
+  readonly material: TlsMaterial
+}
 
 const SESSION_OPTIONS: ClientSessionOptions = {
   settings: { enablePush: false },

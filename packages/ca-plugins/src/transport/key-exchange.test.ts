@@ -9,7 +9,7 @@ import { listening, portOf } from '@livery/test-support'
 import { CALL } from '../../test/channel-setup.ts'
 import { answer } from '../../test/raw-grpc-server.ts'
 import { CertificateAuthority } from '../plugins/embedded/certificate-authority.ts'
-import { Http2Channel } from './http2-channel.ts'
+import { GrpcConnection } from './grpc-connection.ts'
 import { HttpsJson } from './https-json.ts'
 
 const clock = new SystemClock()
@@ -31,9 +31,9 @@ const TRANSPORTS: Readonly<Record<string, Transport>> = {
     serve: ecdhCurve => createSecureServer({ cert, key, ecdhCurve }).on('stream', stream => answer(stream)),
     async call(port, material) {
       const target = { host: '127.0.0.1', port, serverName: 'localhost', plaintext: false, material }
-      const channel = new Http2Channel({ target, clock, random: () => 0 }, {})
+      const channel = new GrpcConnection({ target, clock, random: () => 0 }, {})
       try {
-        for (let time = 0; time < 2; time++) await channel.send(CALL, AbortSignal.timeout(10_000))
+        for (let time = 0; time < 2; time++) await channel.call({ ...CALL, signal: AbortSignal.timeout(10_000) })
       } finally {
         channel.close()
       }

@@ -1,7 +1,13 @@
 /** The open calls of an HTTP/2 session: while there are any, it keeps the process alive and is probed. */
 import type { ClientHttp2Session } from 'node:http2'
 import { after, type Clock } from '@livery/core/plugin'
-import type { Keepalive } from './grpc-channel.ts'
+
+export interface Keepalive {
+  /** How long calls wait before the connection is probed, milliseconds. */
+  readonly afterMs: number
+  /** How long a probe may take before the connection is given up, milliseconds. */
+  readonly timeoutMs: number
+}
 
 export class SessionActivity {
   readonly session: ClientHttp2Session

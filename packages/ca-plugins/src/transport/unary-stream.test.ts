@@ -23,7 +23,7 @@ test('a call is a POST with what gRPC prescribes, one message, and its metadata'
   })
   const metadata = new Metadata()
   metadata.set('Authorization', 'Bearer token-1')
-  assert.equal(String(await call({ metadata, timeoutMs: 10_000 })), 'answer')
+  assert.equal(String(await call({ metadata, deadline: { ms: 10_000, expire() {} } })), 'answer')
   const { headers, body } = await arrived
   assert.deepEqual(Object.fromEntries(Object.entries(headers)), {
     ':method': 'POST',
@@ -184,7 +184,7 @@ test('an aborted call rejects with the reason of its signal, and the server sees
   const { promise: arrived, resolve } = Promise.withResolvers<ServerHttp2Stream>()
   const { call } = await setUpChannel(t, resolve)
   const controller = new AbortController()
-  const calling = call({}, controller.signal)
+  const calling = call({ signal: controller.signal })
   const stream = await arrived
   const closed = once(stream, 'close')
   controller.abort(new Error('nobody waits'))

@@ -13,19 +13,22 @@ import { MessageReader, PREFIX_BYTES } from './message-reader.ts'
 /** gRPC has no use for interim answers, and a proxy sends one or two. */
 const MAX_INTERIM_ANSWERS = 16
 
-interface UnaryRequest {
-  /** Alternating names and values, the pseudo-headers first: taking an object apart costs Node time. */
-  readonly headers: readonly string[]
-  readonly message: Uint8Array
-  /** The longest answer that is read. */
-  readonly maxAnswerBytes: number
-}
+/** The longest answer that is read: a chain of ten large certificates, several times over. */
+const MAX_ANSWER_BYTES = 1_048_576
 
-/** Resolves with the message of the answer. Rejects with a `ServiceError`, or with the signal's reason; the stream is then cancelled. */
-export function callUnary(session: ClientHttp2Session, request: UnaryRequest, signal: AbortSignal): Promise<Buffer> {
+/**
+ * `headers`: alternating names and values, the pseudo-headers first, since taking an object apart costs Node time.
+ * Resolves with the message of the answer. Rejects with a `ServiceError`, or with the signal's reason; the stream is then cancelled.
+ */
+export function callUnary(
+  session: ClientHttp2Session,
+  headers: readonly string[],
+  message: Uint8Array,
+  signal: AbortSignal,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted()
-    new UnaryStream(session, request, { signal, resolve, reject }).send(request.message)
+    new UnaryStream(session, headers, { signal, resolve, reject }).send(message)
   })
 }
 
@@ -45,7 +48,7 @@ type CallStream = ClientHttp2Stream & { [CALL]?: UnaryStream | undefined }
 class UnaryStream {
   readonly #session: ClientHttp2Session
   readonly #stream: CallStream
-  readonly #reader: MessageReader
+  readonly #reader = new MessageReader(MAX_ANSWER_BYTES)
   readonly #outcome: Outcome
   #isSettled = false
   #interimAnswers = 0
@@ -53,10 +56,9 @@ class UnaryStream {
   #trailers: IncomingHttpHeaders | undefined
   #error: Error | undefined
 
-  constructor(session: ClientHttp2Session, { headers, maxAnswerBytes }: UnaryRequest, outcome: Outcome) {
+  constructor(session: ClientHttp2Session, headers: readonly string[], outcome: Outcome) {
     this.#session = session
     this.#outcome = outcome
-    this.#reader = new MessageReader(maxAnswerBytes)
     this.#stream = openStream(session, headers)
     this.#stream[CALL] = this
     listen(this.#stream)

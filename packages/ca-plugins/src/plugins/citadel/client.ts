@@ -19,9 +19,9 @@ import type { MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
-import type { ChannelTarget } from '../../transport/grpc-channel.ts'
 import { GrpcConnection } from '../../transport/grpc-connection.ts'
 import { isStatus } from '../../transport/grpc-status.ts'
+import type { ChannelTarget } from '../../transport/http2-dial.ts'
 import {
   CERT_SIGNER,
   CREATE_CERTIFICATE,

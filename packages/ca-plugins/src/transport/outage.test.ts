@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { redialDelay } from './redial-delay.ts'
+import { redialDelay } from './outage.ts'
 
 const MINUTE_MS = 60_000
 

@@ -8,7 +8,7 @@ import { CALL, failureOf, setUpChannel } from '../../test/channel-setup.ts'
 import { CuttableProxy } from '../../test/cuttable-proxy.ts'
 import { answer, RawGrpcServer, type StreamHandler } from '../../test/raw-grpc-server.ts'
 import { FaultyCaServer } from '../testing/faulty-ca-server.ts'
-import { Http2Channel } from './http2-channel.ts'
+import { GrpcConnection } from './grpc-connection.ts'
 
 test('calls that come at once share one connection, and wait for the streams that the server allows', async t => {
   let open = 0
@@ -73,7 +73,7 @@ test('a server that finds the pings too many is asked half as often', async t =>
   server.sessions[0]?.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM, 0, Buffer.from('too_many_pings'))
   assert.equal((await first).code, status.UNAVAILABLE)
   const controller = new AbortController()
-  const second = call({}, controller.signal)
+  const second = call({ signal: controller.signal })
   await clock.waitForDeadline(time => time === clock.now() + 60_000)
   controller.abort(new Error('seen'))
   await assert.rejects(second, /seen/)
@@ -82,9 +82,9 @@ test('a server that finds the pings too many is asked half as often', async t =>
 test('a caller that waits for a server that is down dials it after 50 and then each 100 ms, all together', async t => {
   await using server = await RawGrpcServer.start(stream => answer(stream))
   await using proxy = await CuttableProxy.start(server.port)
-  const { channel, clock, call } = await setUpChannel(t, () => {}, { port: proxy.port })
+  const { clock, call } = await setUpChannel(t, () => {}, { port: proxy.port })
   await proxy.refuse()
-  const waiting = [channel.ready(5_000, t.signal), channel.ready(5_000, t.signal)]
+  const waiting = [call({ connectWithinMs: 5_000 }), call({ connectWithinMs: 5_000 })]
   const start = clock.now()
   for (const at of [50, 150, 250, 350, 450]) {
     await clock.waitForDeadline(time => time === start + at)
@@ -101,11 +101,11 @@ test('a caller that waits for a server that is down dials it after 50 and then e
 test('nobody dials a server that nobody waits for, and a wait in vain ends with the reason', async t => {
   await using server = await RawGrpcServer.start(stream => answer(stream))
   await using proxy = await CuttableProxy.start(server.port)
-  const { channel, clock, call } = await setUpChannel(t, () => {}, { port: proxy.port })
+  const { clock, call } = await setUpChannel(t, () => {}, { port: proxy.port })
   await proxy.refuse()
   assert.match((await failureOf(call())).details, /No connection: connect ECONNREFUSED/)
   assert.deepEqual(clock.deadlines(), [])
-  const inVain = failureOf(channel.ready(60, t.signal))
+  const inVain = failureOf(call({ connectWithinMs: 60 }))
   await clock.waitForDeadline(time => time === clock.now() + 50)
   await clock.advance(50)
   await clock.waitForDeadline(time => time === clock.now() + 100)
@@ -125,9 +125,9 @@ test('a channel that is closed while it connects opens nothing, and ends those w
 test('a channel that is closed between two attempts to connect ends those who wait', async t => {
   await using server = await RawGrpcServer.start(stream => answer(stream))
   await using proxy = await CuttableProxy.start(server.port)
-  const { channel, clock } = await setUpChannel(t, () => {}, { port: proxy.port })
+  const { channel, clock, call } = await setUpChannel(t, () => {}, { port: proxy.port })
   await proxy.refuse()
-  const waiting = failureOf(channel.ready(5_000, t.signal))
+  const waiting = failureOf(call({ connectWithinMs: 5_000 }))
   await clock.waitForDeadline(time => time === clock.now() + 50)
   channel.close()
   assert.match((await waiting).details, /the channel is closed/)
@@ -146,8 +146,8 @@ test('a server that refuses the client leaves no socket behind', async t => {
     plaintext: false,
     material: { roots },
   }
-  const channel = new Http2Channel({ target, clock: new FakeClock() })
-  assert.match((await failureOf(channel.send(CALL, t.signal))).details, /certificate required/)
+  const channel = new GrpcConnection({ target, clock: new FakeClock() })
+  assert.match((await failureOf(channel.call({ ...CALL, signal: t.signal }))).details, /certificate required/)
   await server.disconnected()
 })
 
@@ -157,9 +157,9 @@ for (const sentName of [undefined, '127.0.0.1'])
     const [host = '', port] = server.address.split(':')
     const roots = Buffer.from(server.authority.trustBundle().join(''))
     const target = { host, port: Number(port), serverName: host, sentName, plaintext: false, material: { roots } }
-    const channel = new Http2Channel({ target, clock: new FakeClock() })
+    const channel = new GrpcConnection({ target, clock: new FakeClock() })
     t.after(() => channel.close())
-    assert.equal((await failureOf(channel.send(CALL, t.signal))).code, status.UNIMPLEMENTED)
+    assert.equal((await failureOf(channel.call({ ...CALL, signal: t.signal }))).code, status.UNIMPLEMENTED)
   })
 
 test('a server is verified where the environment turns that off for the process', async t => {
@@ -176,8 +176,8 @@ test('a server is verified where the environment turns that off for the process'
   const roots = Buffer.from(stranger.authority.trustBundle().join(''))
   const names = { serverName: host, sentName: 'localhost' }
   const target = { host, port: Number(port), ...names, plaintext: false, material: { roots } }
-  const channel = new Http2Channel({ target, clock: new FakeClock() })
-  const { code, details } = await failureOf(channel.send(CALL, t.signal))
+  const channel = new GrpcConnection({ target, clock: new FakeClock() })
+  const { code, details } = await failureOf(channel.call({ ...CALL, signal: t.signal }))
   assert.equal(code, status.UNAVAILABLE)
   assert.match(details, /self-signed certificate|unable to (?:verify|get)/)
 })
