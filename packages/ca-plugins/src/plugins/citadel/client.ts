@@ -14,7 +14,6 @@ import {
   untilAborted,
 } from '@livery/core/plugin'
 import { caError } from '../../answers/ca-error.ts'
-import { ChainReader } from '../../answers/certificate-chain.ts'
 import type { MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { Closable } from '../../transport/closable.ts'
@@ -27,11 +26,10 @@ import {
   CREATE_CERTIFICATE,
   encodeRequest,
   IMPERSONATED_IDENTITY,
+  ResponseReader,
 } from '../../transport/istio-certificate-service.ts'
 import type { CitadelConfig, CitadelTarget } from './config.ts'
 import { caErrorOfCall } from './errors.ts'
-import { impersonationRemedy } from './impersonation-remedy.ts'
-import { ResponseReader } from './response-reader.ts'
 
 /** istiod's cluster if its CLUSTER_ID is not set. Without a name istiod reviews the token, and then refuses impersonation. */
 const ISTIOD_CLUSTER = 'Kubernetes'
@@ -41,7 +39,6 @@ export class CitadelClient implements CAClient {
   readonly #target: CitadelTarget
   readonly #context: CAContext
   readonly #responses = new ResponseReader()
-  readonly #chains = new ChainReader(true)
   readonly #connection: CurrentConnection<GrpcConnection>
   readonly #closing: Closable
 
@@ -65,8 +62,7 @@ export class CitadelClient implements CAClient {
     const { ending } = call
     const action = `get a certificate for ${request.identity} from the CA at ${this.#target.address}`
     const bytes = await untilAborted(this.#ask(request, action, ending), ending.signal)
-    const answer = { action, remedy: 'Check that an Istio CA answers there' }
-    return this.#chains.read(this.#responses.certChain(bytes, answer), answer)
+    return this.#responses.read(bytes, { action, remedy: 'Check that an Istio CA answers there' })
   }
 
   /** Open calls reject. */
@@ -101,7 +97,8 @@ export class CitadelClient implements CAClient {
         action,
         secrets: [token ?? '', ...Object.values(headers)],
         credentialsRemedy: remedy,
-        impersonationRemedy: impersonationRemedy(token ?? '', reading.kind === 'token' ? reading.what : ''),
+        token: token ?? '',
+        what: reading.kind === 'token' ? reading.what : '',
       })
     }
   }
