@@ -85,6 +85,16 @@ test('an answer reads the same, whichever answers came before, and whatever foll
         bytes.fill(0)
       }
     }),
+    {
+      examples: [
+        [
+          [
+            [[web, intermediate, root], ''],
+            [[web + intermediate, intermediate, root], ''],
+          ],
+        ],
+      ],
+    },
   )
 })
 

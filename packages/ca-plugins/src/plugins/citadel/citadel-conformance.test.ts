@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { startIstioStandIn } from '../../../test/istio-stand-in.ts'
 import { suite } from '../../conformance/index.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
-import { citadel } from './plugin.ts'
+import { citadel } from './index.ts'
 
 const CONFIG = { impersonate: false }
 

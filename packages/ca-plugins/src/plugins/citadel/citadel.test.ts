@@ -10,7 +10,7 @@ import type { CaBehaviour } from '../../testing/faulty-ca-server.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { encodeResponse } from '../../transport/istio-certificate-service.ts'
 import type { CitadelConfig } from './config.ts'
-import { citadel } from './plugin.ts'
+import { citadel } from './index.ts'
 
 test('the chain is passed on unchanged, with the root apart', async t => {
   const { client, server } = await setUpCitadel(t)

@@ -1,7 +1,7 @@
 /** The `embedded` plugin passes what of the published suite needs no faults: its CA is in the client, and has none. */
 import { test } from 'node:test'
 import { CA_SWITCHES, suite } from '../../conformance/index.ts'
-import { embedded } from './plugin.ts'
+import { embedded } from './index.ts'
 
 const reason = 'the CA is in the client, and has no switch for it'
 

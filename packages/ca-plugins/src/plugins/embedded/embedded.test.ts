@@ -7,7 +7,7 @@ import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { CertificateAuthority } from './certificate-authority.ts'
 import { EmbeddedClient } from './client.ts'
-import { embedded } from './plugin.ts'
+import { embedded } from './index.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const clock = { now: () => Date.now(), at: () => assert.fail('this plugin sets no timer') }

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { type CAClient, CAError, type CAMember } from '@livery/core/plugin'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../../test/reference-plugin.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
-import { capabilitiesOfAll, failover } from './plugin.ts'
+import { capabilitiesOfAll, failover } from './index.ts'
 
 class DownCA implements CAClient {
   issue(): Promise<never> {

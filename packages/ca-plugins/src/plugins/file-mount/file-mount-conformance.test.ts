@@ -7,7 +7,7 @@ import { replaceFile, writeSet } from '../../../test/mounted-files.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { FileMountClient } from './client.ts'
 import { mountOf } from './config.ts'
-import { fileMount } from './plugin.ts'
+import { fileMount } from './index.ts'
 
 const reason = 'files do not talk to a CA'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))

@@ -1,4 +1,4 @@
-/** Makes the client for a configuration of the `kubernetes-csr` plugin. Not in plugin.ts: its types come from an optional package. */
+/** Makes the client for a configuration of the `kubernetes-csr` plugin. Not in index.ts: its types come from an optional package. */
 import type { CAClient, CAContext } from '@livery/core/plugin'
 import { type Answer, rootsInBundle } from '../../answers/certificate-chain.ts'
 import { ApiConnection } from '../../kubernetes-api/api-connection.ts'

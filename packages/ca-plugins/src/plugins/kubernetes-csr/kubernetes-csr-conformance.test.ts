@@ -11,7 +11,7 @@ import {
   suite,
 } from '../../conformance/index.ts'
 import { createKubernetesCsr } from './create-kubernetes-csr.ts'
-import { kubernetesCsr } from './plugin.ts'
+import { kubernetesCsr } from './index.ts'
 
 const RESOURCE = 'certificatesigningrequests'
 const STATUS: Readonly<Record<Exclude<RefusalCode, 'denied' | 'ttl-too-long'>, number>> = {

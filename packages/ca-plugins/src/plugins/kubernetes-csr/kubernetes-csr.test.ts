@@ -19,7 +19,7 @@ import {
 import { openClient, SIGNER, TestTicket } from '../../../test/kube-setup.ts'
 import { runAgainst } from '../../conformance/run-against.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
-import { kubernetesCsr } from './plugin.ts'
+import { kubernetesCsr } from './index.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 /** RFC 5280, section 4.2.1.12. */

@@ -6,7 +6,7 @@ import type { CAClient } from '@livery/core/plugin'
 import { temporaryFolder } from '@livery/test-support'
 import { svidsOf, WorkloadApiStandIn } from '../../../test/workload-api-stand-in.ts'
 import { CA_SWITCHES, type ConformanceSetup, suite } from '../../conformance/index.ts'
-import { spiffe } from './plugin.ts'
+import { spiffe } from './index.ts'
 
 const reason = 'the Workload API pushes what it has, and is asked for nothing'
 const without = Object.fromEntries(CA_SWITCHES.filter(name => name !== 'root-rotation').map(name => [name, reason]))

@@ -11,7 +11,7 @@ import { svidsOf, WorkloadApiStandIn, type WorkloadBehaviour } from '../../../te
 import { FakeCA } from '../../conformance/kit/fake-ca.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { SpiffeClient } from './client.ts'
-import { spiffe } from './plugin.ts'
+import { spiffe } from './index.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'

@@ -15,7 +15,7 @@ import {
 import { temporaryFolder } from '@livery/test-support'
 import { noSpire, Spire } from '../../../test/spire-process.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
-import { spiffe } from './plugin.ts'
+import { spiffe } from './index.ts'
 
 const WEB: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const API: SpiffeId = 'spiffe://cluster.local/ns/default/sa/api'

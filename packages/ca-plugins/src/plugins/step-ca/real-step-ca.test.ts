@@ -15,7 +15,7 @@ import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { connectionTls } from '../../transport/index.ts'
 import type { StepCaConfig } from './config.ts'
-import { stepCa } from './plugin.ts'
+import { stepCa } from './index.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const skip = noStepCa

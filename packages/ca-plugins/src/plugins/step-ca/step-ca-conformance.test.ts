@@ -5,7 +5,7 @@ import { temporaryFolder } from '@livery/test-support'
 import { PROVISIONER, provisionerPair, startStepCa, writeKey } from '../../../test/step-ca-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
-import { stepCa } from './plugin.ts'
+import { stepCa } from './index.ts'
 
 const { capabilities } = stepCa
 const slow = process.env['LIVERY_SLOW'] === '1'

@@ -30,7 +30,7 @@ import { workloadToken } from '../../credentials/index.ts'
 import { pluginContext } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import type { StepCaConfig } from './config.ts'
-import { stepCa } from './plugin.ts'
+import { stepCa } from './index.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const API = 'spiffe://cluster.local/ns/default/sa/api'

@@ -10,7 +10,7 @@ import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import { connectionTls } from '../../transport/index.ts'
 import type { VaultConfig } from './config.ts'
-import { vault } from './plugin.ts'
+import { vault } from './index.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const KUBERNETES = { role: 'livery', mount: 'kubernetes' }

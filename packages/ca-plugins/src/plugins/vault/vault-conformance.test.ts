@@ -3,7 +3,7 @@ import { describe, test } from 'node:test'
 import { startVault } from '../../../test/vault-stand-in.ts'
 import { type ConformanceSetup, suite } from '../../conformance/index.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
-import { vault } from './plugin.ts'
+import { vault } from './index.ts'
 
 const common = { role: 'workload', mount: 'pki' }
 const { capabilities } = vault

@@ -12,7 +12,7 @@ import { FakeCA } from '../../conformance/index.ts'
 import { pluginContext, warningsOf } from '../../testing/plugin-context.ts'
 import { workloadRequest } from '../../testing/workload-request.ts'
 import type { VaultConfig } from './config.ts'
-import { vault } from './plugin.ts'
+import { vault } from './index.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
 const JWT = 'service-account-token'
