@@ -56,7 +56,7 @@ test('an open call keeps no headers', async t => {
     const call = new Http2Call(stream, received, new FakeClock())
     call.start(
       { write() {}, onUnread() {}, endOfStream() {} },
-      { onHeaders: read => void read('te'), onRefusal() {}, onEnd() {} },
+      { onHeaders: read => void read('te'), refuse() {}, onEnd() {} },
     )
     calls.push(call)
     headers.push(new WeakRef(received))

@@ -30,7 +30,7 @@ export interface CallListener {
   /** Called once, inside `start`. */
   onHeaders(header: HeaderReader): void
   /** Called when the deadline of the peer has passed, or cannot be read: with a `StreamRefusal`, to be answered by a status. */
-  onRefusal(error: unknown): void
+  refuse(error: unknown): void
   /** Called once when the call has ended, even regularly: it has its status, or its stream is closed. */
   onEnd(): void
 }
@@ -206,11 +206,11 @@ export class Http2Call {
     const [, amount, unit] = TIMEOUT.exec(timeout) ?? []
     const unitMs = UNIT_MS.get(unit)
     if (unitMs === undefined) {
-      listener.onRefusal(new StreamRefusal('invalid-argument', 'the header grpc-timeout is not a time, such as 10S'))
+      listener.refuse(new StreamRefusal('invalid-argument', 'the header grpc-timeout is not a time, such as 10S'))
       return
     }
     this.#deadline = after(this.#clock, Number(amount) * unitMs, () =>
-      listener.onRefusal(new StreamRefusal('deadline-exceeded', 'the deadline of the caller has passed')),
+      listener.refuse(new StreamRefusal('deadline-exceeded', 'the deadline of the caller has passed')),
     )
   }
 

@@ -19,7 +19,7 @@ export interface RequestListener {
   /** The peer has ended its side, and every message before that was handed out. */
   onHalfClose(): void
   /** Ends the call: with a `StreamRefusal`, or for a bug. */
-  onRefusal(error: unknown): void
+  refuse(error: unknown): void
 }
 
 /**
@@ -58,14 +58,10 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   /** Asks for the next message, if none is asked for; one that was received before arrives inside this call. */
   startRead(): void {
     if (this.#state === 'handing-out') this.#state = 'reading'
-    if (this.#state === 'unasked') this.#goOn()
+    if (this.#state === 'unasked') this.takeTurn()
   }
 
   takeTurn(): void {
-    this.#goOn()
-  }
-
-  #goOn(): void {
     this.#state = 'asked'
     const rest = this.#rest
     this.#rest = undefined
@@ -215,6 +211,6 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
 
   #refuse(error: unknown): void {
     this.stop()
-    this.#listener.onRefusal(error)
+    this.#listener.refuse(error)
   }
 }

@@ -152,10 +152,6 @@ export class StreamCall<Request extends Answer, Message>
     if (this.#state === 'idle') this.#options.context.pushes.add(this)
   }
 
-  takeTurn(): void {
-    this.#flush()
-  }
-
   report(report: StreamReport): void {
     const info = this.#liveInfo()
     if (this.#peer === '' && info.node !== '') this.#describe(info)
@@ -184,7 +180,7 @@ export class StreamCall<Request extends Answer, Message>
   }
 
   onEnd(): void {
-    // It ends without an answer, for any reason but the server's own shutdown.
+    // A stream without an answer is misuse, unless the server itself shuts down.
     if (!this.#hasAnswered && this.#status.code !== UNAVAILABLE) this.#host.fault(this.connection)
     this.#requests.stop()
     const stream = this.info()
@@ -212,10 +208,6 @@ export class StreamCall<Request extends Answer, Message>
     } catch (error) {
       this.refuse(error)
     }
-  }
-
-  onRefusal(error: unknown): void {
-    this.refuse(error)
   }
 
   /** Ends the stream with a status; the peer is expected to reconnect. */
@@ -275,7 +267,7 @@ export class StreamCall<Request extends Answer, Message>
       this.refuse(error)
       return
     }
-    this.#flush()
+    this.takeTurn()
   }
 
   #hold(decoded: Decoded<Request>): void {
@@ -300,7 +292,8 @@ export class StreamCall<Request extends Answer, Message>
     this.#nacks.count()
   }
 
-  #flush(): void {
+  /** Sends what is due, if nothing is in flight. */
+  takeTurn(): void {
     if (this.#state !== 'idle') return
     try {
       const message = this.#stream.take()
@@ -338,7 +331,7 @@ export class StreamCall<Request extends Answer, Message>
     this.#sending = 0
     const held = this.#takeHeld()
     if (held) this.#handle(held)
-    else this.#flush()
+    else this.takeTurn()
     this.#read()
   }
 

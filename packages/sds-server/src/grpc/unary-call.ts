@@ -101,10 +101,6 @@ export class UnaryCall implements DataSink, CallListener, Late {
     }
   }
 
-  onRefusal(error: unknown): void {
-    this.refuse(error)
-  }
-
   onLate(): void {
     const { seconds } = this.#host.deadlines
     this.refuse(new StreamRefusal('deadline-exceeded', `no whole request came within ${seconds} s`))

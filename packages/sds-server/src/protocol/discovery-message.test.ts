@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { TrustBundleSecret } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { MessageComposer, type NamedSecret } from './discovery-message.ts'
@@ -27,6 +28,17 @@ test('streams that get the same secret get the same message, in the same bytes',
   const shared = encoder.encodeMessage(second)
   assert.deepEqual(shared, alone)
   assert.equal(encoder.encodeMessage(messages.compose([web], [], 0)), shared)
+})
+
+test('streams that get the same certificate behind the bundle of others get the same message', async () => {
+  const { web, api } = await secrets()
+  const bundle = new TrustBundleSecret({ name: 'b', version: '1', trustedCa: Buffer.alloc(0) })
+  const root = { name: 'ROOTCA', item: bundle }
+  const messages = new MessageComposer('e')
+  const first = messages.compose([root, web], [], 0)
+  messages.compose([root, api], [], 0)
+  assert.equal(messages.compose([root, web], [], 0), first)
+  assert.equal(messages.compose([root, web], [], first.number).version, first.version)
 })
 
 test('a stream that had a message gets the same secret again under its own nonce', async () => {

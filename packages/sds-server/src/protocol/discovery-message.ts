@@ -46,7 +46,7 @@ export interface SentSecret extends SecretReference {
 export class MessageComposer {
   readonly #epoch: string
   #lastNumber = 0
-  /** The newest by its first resource. */
+  /** The newest by its certificate, or its first resource: a certificate is sent with one bundle, but a bundle with many certificates. */
   readonly #newest = new WeakMap<SecretItem, { -readonly [K in keyof DiscoveryMessage]: DiscoveryMessage[K] }>()
 
   /** Nonces begin with `epoch`, so that a peer that outlived an earlier process cannot repeat one of ours. */
@@ -61,17 +61,18 @@ export class MessageComposer {
     after: number,
     isExpired = false,
   ): DiscoveryMessage {
-    const item = resources[0]?.item
+    const { item } = resources.find(each => each.item.kind === 'certificate') ?? resources[0] ?? {}
     const newest = item && this.#newest.get(item)
-    if (newest && newest.number > after && removed.length === 0 && isSame(newest.resources, resources)) {
-      newest.isShared = true
-      return newest
+    const same = newest && isSame(newest.resources, resources) ? newest : undefined
+    if (same && same.number > after && removed.length === 0) {
+      same.isShared = true
+      return same
     }
     const number = ++this.#lastNumber
     const message = {
       number,
       nonce: `${this.#epoch}-${number.toString(36)}`,
-      version: combinedVersion(resources),
+      version: same?.version ?? combinedVersion(resources),
       resources,
       removed,
       isExpired,
@@ -100,24 +101,11 @@ function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {
 
 const MAX_COMBINED = 1_000
 const combined = new Map<string, string>()
-/** The last partner of each secret: most streams ask for a certificate and its bundle. */
-const pairs = new WeakMap<SecretItem, { readonly other: SecretItem; readonly version: string }>()
 
 /** The version of several resources: it does not depend on their order. */
 export function combinedVersion(resources: readonly NamedSecret[]): string {
-  const [first, second] = resources
+  const [first] = resources
   if (first && resources.length === 1) return first.item.version
-  if (!first || !second || resources.length > 2) return hashedVersion(resources)
-  // A certificate is sent with one bundle, but a bundle with many certificates.
-  const [item, other] = first.item.kind !== 'certificate' ? [second.item, first.item] : [first.item, second.item]
-  const known = pairs.get(item)
-  if (known?.other === other) return known.version
-  const version = hashedVersion(resources)
-  pairs.set(item, { other, version })
-  return version
-}
-
-function hashedVersion(resources: readonly NamedSecret[]): string {
   const versions = resources.map(({ item }) => item.version)
   const all = versions.sort().join()
   const known = combined.get(all)
