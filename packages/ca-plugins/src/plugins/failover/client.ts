@@ -7,6 +7,7 @@ import {
   type CAMember,
   type CertificateRequest,
   type IssuedCertificate,
+  type RequestTicket,
   untilAborted,
   withDeadline,
 } from '@livery/core/plugin'
@@ -15,7 +16,6 @@ import { Closable } from '../../transport/closable.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { FailoverRoots } from './failover-roots.ts'
-import { memberTicket } from './member-ticket.ts'
 
 /**
  * The errors after which the next CA is asked. The list reports the first in this order: a CA without room works.
@@ -207,4 +207,19 @@ function afterFailures(refusal: CAError, failures: readonly Failure[]): CAError 
 
 function reasonsOf(failures: readonly Failure[]): string {
   return failures.map(({ member, error }) => `${member.name}: ${error.message}`).join(' ')
+}
+
+/** The one ticket of a request as the CA with this name sees it: each finds only its own note. A later CA's note replaces an earlier one's. */
+function memberTicket(member: string, ticket: RequestTicket): RequestTicket {
+  const mark = `${member}\n`
+  const own = (): string | undefined => (ticket.stored?.startsWith(mark) ? ticket.stored.slice(mark.length) : undefined)
+  return {
+    get stored() {
+      return own()
+    },
+    store: async value => {
+      if (value !== undefined) await ticket.store(mark + value)
+      else if (own() !== undefined) await ticket.store(undefined)
+    },
+  }
 }

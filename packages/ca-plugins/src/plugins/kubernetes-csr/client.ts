@@ -16,7 +16,6 @@ import { NoAnswer } from '../../kubernetes-api/api-errors.ts'
 import { Closable } from '../../transport/closable.ts'
 import { certificatesOf, RequestIsOver, sameRequest } from './approval.ts'
 import type { KubernetesCsrConfig } from './config.ts'
-import { formatNote, parseNote } from './pending-note.ts'
 import type { SigningRequest } from './signing-request.ts'
 import type { NewSigningRequest, SigningRequestApi } from './signing-request-api.ts'
 
@@ -168,4 +167,28 @@ export class KubernetesCsrClient implements CAClient {
 
 function isFor({ request, signerName }: SigningRequest, asked: NewSigningRequest): boolean {
   return request === asked.request && signerName === asked.signerName
+}
+
+/** The note on a ticket: which request it is, and since when it waits. */
+interface PendingNote {
+  readonly name: string
+  readonly uid: string
+  /** Milliseconds since the epoch. */
+  readonly since: number
+}
+
+function formatNote({ name, uid, since }: PendingNote): string {
+  return JSON.stringify({ name, uid, since })
+}
+
+/** `undefined` for any other text, such as another plugin's note. */
+function parseNote(text: string | undefined): PendingNote | undefined {
+  if (text === undefined) return undefined
+  try {
+    const { name, uid, since } = Object(JSON.parse(text))
+    if (typeof name === 'string' && typeof uid === 'string' && Number.isFinite(since)) return { name, uid, since }
+  } catch {
+    // Not JSON.
+  }
+  return undefined
 }

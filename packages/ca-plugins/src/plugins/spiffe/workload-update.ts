@@ -1,4 +1,5 @@
 /** Reads the pushes of the Workload API: certificates and keys by identity, and roots by trust domain. */
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import { type KeyVault, plainKeyVault, SealedKey } from '@livery/core'
 import {
   derToPem,
@@ -10,7 +11,6 @@ import {
 } from '@livery/core/plugin'
 import { type Answer, badAnswer } from '../../answers/certificate-chain.ts'
 import { X509BundlesResponse, type X509SVID, X509SVIDResponse } from '../../gen/spiffe/workload/workload.ts'
-import { isWithinBounds, MAX_PARTS } from './message-bounds.ts'
 
 /** Our own limit: Envoy accepts chains of any length. */
 const MAX_CHAIN = 10
@@ -18,6 +18,10 @@ const MAX_CHAIN = 10
 const MAX_HINT = 1_024
 /** Certificates in one message: four for each identity. */
 const MAX_CERTIFICATES = 20_000
+/** The most identities of a push, and trust domains: a node has some hundred, and reading each takes 40 µs. */
+const MAX_PARTS = 5_000
+/** An identity has five, and the bundle of a trust domain two. */
+const MAX_FIELDS = 16
 /** The fields with the identities and the bundles: https://github.com/spiffe/spiffe/blob/main/standards/workloadapi.proto */
 const SVIDS = 1
 const BUNDLES = 2
@@ -196,4 +200,29 @@ function lengthAt(bytes: Buffer, at: number): number {
   if (first < 0x80) return 2 + first
   if (first === 0x81) return 3 + second
   return first === 0x82 ? 4 + (second << 8) + third : Number.NaN
+}
+
+/**
+ * Whether the message and each of its fields with the number `part` have few fields: an empty field of two bytes becomes an
+ * object of a hundred. Throws for bytes that are not a message.
+ */
+function isWithinBounds(bytes: Uint8Array, part: number): boolean {
+  const reader = new BinaryReader(bytes)
+  for (let count = 0; reader.pos < reader.len; count++) {
+    const [number, type] = reader.tag()
+    if (count === MAX_PARTS || type === WireType.StartGroup) return false
+    if (number !== part || type !== WireType.LengthDelimited) reader.skip(type)
+    else if (!hasFewFields(reader, reader.uint32())) return false
+  }
+  return true
+}
+
+function hasFewFields(reader: BinaryReader, length: number): boolean {
+  const end = reader.pos + length
+  for (let count = 0; reader.pos < end; count++) {
+    const [, type] = reader.tag()
+    if (count === MAX_FIELDS || type === WireType.StartGroup) return false
+    reader.skip(type)
+  }
+  return true
 }
