@@ -193,6 +193,7 @@ class Month implements AsyncDisposable {
       name,
       form: index % 2 === 0 ? 'sotw' : 'delta',
       view: this.#view,
+      source: this.manager,
       messages: this.#messages,
       receipts: this.manager.receipts,
       rejects: () => random() < this.#rejecting,

@@ -1,5 +1,5 @@
 /** The names that one caller is allowed on a socket, and their meaning for it. */
-import { type FileSecretName, matchesSpiffePattern, type SecretItem, type SecretName, type Watch } from '@livery/core'
+import { type FileSecretName, matchesSpiffePattern, type SecretName } from '@livery/core'
 import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
 import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import { checkCount } from '../protocol/request-check.ts'
@@ -104,10 +104,6 @@ export class Permission implements SecretView {
     if (secret.kind === 'identity') return this.#allows(secret.identity)
     if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles') return this.#allowsFiles(secret)
     return secret.identity === undefined || this.#allows(secret.identity)
-  }
-
-  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch {
-    return this.#context.source.watch(secret, listener)
   }
 
   #allows(identity: SpiffeId): boolean {
@@ -260,9 +256,5 @@ export class LastPermission implements SecretView {
 
   mayHave(secret: SecretName): boolean {
     return this.#before.mayHave(secret) && (secret.kind !== 'identity' || this.#known.has(secret.identity))
-  }
-
-  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch {
-    return this.#before.watch(secret, listener)
   }
 }

@@ -11,6 +11,7 @@ import type { TurnQueue } from './turn-queue.ts'
 /** The part that a stream needs. */
 export interface StreamCallContext {
   readonly clock: Clock
+  readonly source: SecretSource
   readonly nacksPerMinute: number
   /** Streams that have something to push. */
   readonly pushes: TurnQueue
@@ -22,7 +23,6 @@ export interface StreamCallContext {
 
 /** The part that the methods of SDS need. */
 export interface ServiceContext extends StreamCallContext {
-  readonly source: SecretSource
   readonly fetchWaitMs: number
   readonly refusedNames: RefusedNames
   readonly sotw: ResponseEncoder

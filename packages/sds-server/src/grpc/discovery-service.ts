@@ -135,7 +135,7 @@ export class DiscoveryService {
     report: (report: StreamReport) => void,
     signal: AbortSignal,
   ): Promise<ResponseFrame> {
-    const { clock, fetchWaitMs, sotw } = this.#context
+    const { clock, fetchWaitMs, source, sotw } = this.#context
     checkTypeUrl(request.typeUrl)
     checkNames(request.resourceNames, this.#maxNames)
     const { resourceNames } = request
@@ -147,6 +147,7 @@ export class DiscoveryService {
       get view() {
         return connection.permission
       },
+      source,
       budget: connection.budget,
       report,
       wake() {

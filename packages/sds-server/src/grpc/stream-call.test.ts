@@ -97,6 +97,7 @@ async function openStream() {
   const source = await MemorySource.create(WEB, API)
   const { clock } = source
   const context: StreamCallContext = {
+    source,
     clock,
     nacksPerMinute: 60,
     pushes: new TurnQueue(clock),

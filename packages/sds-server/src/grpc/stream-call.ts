@@ -10,7 +10,7 @@ import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport, SubscribedName } from '../protocol/discovery-protocol.ts'
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import type { SecretView } from '../protocol/secret-source.ts'
+import type { SecretSource, SecretView } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { StreamCallContext } from './call-context.ts'
@@ -120,6 +120,10 @@ export class StreamCall<Request extends Answer, Message>
 
   get view(): SecretView {
     return this.connection.permission
+  }
+
+  get source(): SecretSource {
+    return this.#options.context.source
   }
 
   get clock(): Clock {

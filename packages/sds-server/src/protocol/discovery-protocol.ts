@@ -2,7 +2,7 @@
 import type { StreamReceipts } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
 import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
-import type { HoldBudget, Resolution, SecretView } from './secret-source.ts'
+import type { HoldBudget, Resolution, SecretSource, SecretView } from './secret-source.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -54,6 +54,7 @@ interface RefusalRate {
 export interface StreamContext {
   /** The permission of the caller; it can change between calls. */
   readonly view: SecretView
+  readonly source: Pick<SecretSource, 'watch'>
   readonly budget: NameBudget & HoldBudget & RefusalRate
   /** The most names on one stream. */
   readonly maxNames: number

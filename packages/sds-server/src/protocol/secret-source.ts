@@ -66,7 +66,6 @@ export interface SecretView {
   ownIdentities(): readonly SpiffeId[]
   /** Whether the caller is still allowed a granted secret. A view never changes its answers: new rules make a new view. */
   mayHave(secret: SecretName): boolean
-  watch(secret: SecretName, listener: (item: SecretItem | undefined) => void): Watch
 }
 
 /** Counts what is kept at a caller's request; `isHeld` reports whether an earlier identity is still kept. */

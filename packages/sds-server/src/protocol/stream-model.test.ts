@@ -10,7 +10,7 @@ import { DeltaStream } from './delta-stream.ts'
 import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { SECRET_TYPE_URL } from './request-check.ts'
-import { ledgerName, type Resolution, type SecretView } from './secret-source.ts'
+import { ledgerName, type Resolution, type SecretSource, type SecretView } from './secret-source.ts'
 import { SotwStream } from './sotw-stream.ts'
 import { Subscriptions } from './subscriptions.ts'
 
@@ -18,7 +18,7 @@ const NAMES = ['a', 'b', 'c']
 const FORBIDDEN = 'forbidden'
 
 /** Secrets whose versions count up; it has no key to lose, so the items of bundles do. */
-class ModelView implements SecretView {
+class ModelView implements SecretView, Pick<SecretSource, 'watch'> {
   readonly versions = new Map<string, string>()
   readonly #listeners = new Map<string, Set<() => void>>()
   #counter = 0
@@ -48,7 +48,7 @@ class ModelView implements SecretView {
       : new TrustBundleSecret({ name: `spiffe://${trustDomain}`, version, trustedCa: Buffer.alloc(0) })
   }
 
-  watch(secret: SecretName, listener: Parameters<SecretView['watch']>[1]): Watch {
+  watch(secret: SecretName, listener: Parameters<SecretSource['watch']>[1]): Watch {
     const name = ledgerName(secret).slice('spiffe://'.length)
     const current = () => this.#current(secret)
     const call = () => listener(current())
@@ -80,6 +80,7 @@ class ModelPeer {
   constructor() {
     this.context = {
       view: this.view,
+      source: this.view,
       budget: testBudget(),
       maxNames: 10,
       messages: new MessageComposer('n'),

@@ -29,14 +29,14 @@ const MAX_VERSION = 128
  * once the rules or the identities change. The budget of the caller bounds all entries.
  */
 export class Subscriptions implements Disposable {
-  readonly #context: Pick<StreamContext, 'view' | 'budget' | 'wake' | 'report'>
+  readonly #context: Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>
   readonly #entries = new Map<string, Subscription>()
   /** Distinct entries, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
   /** `wake` is never called during a call of the subscriptions. */
-  constructor(context: Pick<StreamContext, 'view' | 'budget' | 'wake' | 'report'>) {
+  constructor(context: Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>) {
     this.#context = context
   }
 
@@ -244,7 +244,7 @@ export class Subscriptions implements Disposable {
 
   #watch(entry: Subscription): void {
     if (entry.resolution.kind === 'refused') return
-    entry.watch = this.#context.view.watch(entry.resolution.secret, item => this.#onChange(entry, item))
+    entry.watch = this.#context.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
     if (entry.resolution.kind === 'granted') entry.watch.request()
   }
 

@@ -57,6 +57,7 @@ export function run({ isDelta, messages }: Input): void {
   const budget = testBudget()
   const context: StreamContext = {
     view,
+    source,
     budget,
     maxNames: MAX_NAMES,
     messages: composer,

@@ -36,6 +36,7 @@ export function run({ requests, allowed }: Input): void {
     get view() {
       return view
     },
+    source,
     budget: testBudget(),
     maxNames: 1,
     messages: new MessageComposer('n'),

@@ -7,7 +7,7 @@ import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import type { DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
 import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
-import type { SecretView } from '../../src/protocol/secret-source.ts'
+import type { SecretSource, SecretView } from '../../src/protocol/secret-source.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { Subscriptions } from '../../src/protocol/subscriptions.ts'
 import { peerNode } from '../peer-node.ts'
@@ -15,6 +15,7 @@ import { testBudget } from '../test-budget.ts'
 
 interface EnvoyOptions {
   readonly view: SecretView
+  readonly source: Pick<SecretSource, 'watch'>
   readonly messages: MessageComposer
   readonly receipts: Receipts
   /** The SPIFFE ID or the name of the files of its certificate. */
@@ -99,7 +100,7 @@ export class FakeEnvoy implements Disposable {
   }
 
   #subscribe(name: string): void {
-    const { view, messages, receipts, form } = this.#options
+    const { view, source, messages, receipts, form } = this.#options
     const open = this.#open
     const read = () => {
       for (let next = open.disposed ? undefined : stream.take(); next; next = stream.take()) {
@@ -108,6 +109,7 @@ export class FakeEnvoy implements Disposable {
     }
     const context: StreamContext = {
       view,
+      source,
       budget: testBudget(),
       maxNames: 1,
       messages,

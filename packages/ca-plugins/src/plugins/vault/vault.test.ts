@@ -49,7 +49,7 @@ const kubernetesOf = (leaseSeconds: number, maxSeconds?: number) => ({
   ...(maxSeconds !== undefined && { maxSeconds }),
 })
 
-/** The longest first pause: `redial-delay.ts`. */
+/** The longest first pause: `outage.ts`. */
 const FIRST_PAUSE_MS = 60
 
 test('a request that may wait for its connection logs in and succeeds as soon as the server is back', async t => {
