@@ -1,4 +1,4 @@
-/** What an operator sets for the `embedded` plugin. */
+/** Options of the `embedded` plugin. */
 import { KEY_TYPES, type PluginOptions } from '@livery/core/plugin'
 
 export const embeddedOptions = {

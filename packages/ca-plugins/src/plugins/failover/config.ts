@@ -1,4 +1,4 @@
-/** What an operator sets for the `failover` plugin. */
+/** Options of the `failover` plugin. */
 import type { ConfigOf, PluginOptions } from '@livery/core/plugin'
 
 export const failoverOptions = {

@@ -1,4 +1,4 @@
-/** What an operator sets for the `spiffe` plugin. */
+/** Options of the `spiffe` plugin. */
 import type { PluginOptions } from '@livery/core/plugin'
 import { endpointProblem } from './workload-endpoint.ts'
 
