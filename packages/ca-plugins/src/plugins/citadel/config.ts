@@ -1,4 +1,4 @@
-/** What an operator sets for the `citadel` plugin, the checks that only it can make, and the resulting target. */
+/** Options of the `citadel` plugin, the checks that only it can make, and the resulting target. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { formatHostPort, hostPortProblem, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 

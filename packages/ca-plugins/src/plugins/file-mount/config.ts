@@ -1,4 +1,4 @@
-/** What an operator sets for the `file-mount` plugin, the well-known layouts, and the resulting files. */
+/** Options of the `file-mount` plugin, the well-known layouts, and the resulting files. */
 import { resolve } from 'node:path'
 import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { PathTemplate } from './path-template.ts'

@@ -1,4 +1,4 @@
-/** What an operator sets for the `google-ca` plugin, the checks that only it can make, and the resulting target. */
+/** Options of the `google-ca` plugin, the checks that only it can make, and the resulting target. */
 import { type AgentKey, type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 import { formatHostPort, isLoopback, parseHostPort } from '../../transport/host-port.ts'
 

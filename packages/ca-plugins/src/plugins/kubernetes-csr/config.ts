@@ -1,4 +1,4 @@
-/** What an operator sets for the `kubernetes-csr` plugin, and the checks that only it can make. */
+/** Options of the `kubernetes-csr` plugin, and the checks that only it can make. */
 import { type ConfigOf, OptionError, type PluginOptions } from '@livery/core/plugin'
 
 export const kubernetesCsrOptions = {

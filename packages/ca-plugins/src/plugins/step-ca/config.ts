@@ -1,4 +1,4 @@
-/** What an operator sets for the `step-ca` plugin, the checks that only it can make, and the resulting proof. */
+/** Options of the `step-ca` plugin, the checks that only it can make, and the resulting proof. */
 import {
   type AgentKey,
   type ConfigOf,

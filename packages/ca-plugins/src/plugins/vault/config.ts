@@ -1,4 +1,4 @@
-/** What an operator sets for the `vault` plugin. */
+/** Options of the `vault` plugin. */
 import type { ConfigOf, PluginOptions } from '@livery/core/plugin'
 import { addressProblem } from '../../transport/https-json.ts'
 
