@@ -39,7 +39,7 @@ export const plugin = defineCAPlugin({
   capabilities: { roots: 'poll', ttl: 'honoured', san: 'csr', keyTypes: ['ecdsa-p256', 'ecdsa-p384', 'rsa-2048'] },
   needs: ['tls', 'credentials'],
   options,
-  create: (context, config) => new ExampleClient(context, config),
+  create: (context, config) => new Client(context, config),
 })
 
 /** Room for a chain and every root, several times over. */
@@ -53,7 +53,7 @@ const CODES: Readonly<Record<number, CAErrorCode>> = {
   429: 'rate-limited',
 }
 
-class ExampleClient implements CAClient {
+class Client implements CAClient {
   readonly #context: CAContext
   readonly #url: string
   readonly #closable: Closable

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { cp, mkdir, readdir, symlink } from 'node:fs/promises'
+import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
@@ -11,6 +11,7 @@ import { temporaryFolder } from '@livery/test-support'
 
 const run = promisify(execFile)
 const root = fileURLToPath(new URL('../../..', import.meta.url))
+const WRONG_NAME = /a name begins with a letter and has a-z, 0-9 and -\. Name it such as my-ca/
 const LEFT_OUT = new Set(['dist', 'node_modules', 'test'])
 
 test('the plugin that npm create makes passes the conformance suite in an empty folder, with packed packages', async t => {
@@ -18,8 +19,11 @@ test('the plugin that npm create makes passes the conformance suite in an empty 
   const tarballs = await packPackages(join(folder, 'source'), folder)
   const example = join(folder, 'my-ca')
   const creator = await unpackCreator(join(folder, 'creator'))
-  await run(process.execPath, [creator, example])
-  await assert.rejects(run(process.execPath, [creator, example]), /the folder is not empty/)
+  const create = (...words: readonly string[]) => run(process.execPath, [creator, ...words], { cwd: folder })
+  await assert.rejects(create(), /it has no name/)
+  for (const name of ['My-CA', 'my ca', '../my-ca', '1ca', '--help', '']) await assert.rejects(create(name), WRONG_NAME)
+  await create('my-ca')
+  await assert.rejects(create('my-ca'), /Cannot make the plugin my-ca: \/\S+ exists\. Choose another name/)
   await run('npm', ['install', '--no-audit', '--no-fund', ...tarballs], { cwd: example })
 
   // Run by a test, node would take itself for one of its parts, and print for that.
@@ -34,7 +38,8 @@ test('the plugin that npm create makes passes the conformance suite in an empty 
   await run('npm', ['run', 'build'], { cwd: example, env })
   const load = `import { plugin } from './dist/index.js'; console.log(plugin.name)`
   const built = await run(process.execPath, ['--input-type=module', '--eval', load], { cwd: example, env })
-  assert.equal(built.stdout.trim(), 'example')
+  assert.equal(built.stdout.trim(), 'my-ca')
+  for (const file of ['package.json', 'README.md']) assert.match(await readFile(join(example, file), 'utf8'), /my-ca/)
 })
 
 /** The program of `npm create`, packed and unpacked. */

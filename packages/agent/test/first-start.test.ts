@@ -1,7 +1,7 @@
 /** The first `npm start` of a clone: it serves before the addon is built, and ends the build when it ends. */
 import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
-import { chmodSync, existsSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { freePort } from '@livery/test-support'
@@ -131,6 +131,32 @@ test('without a registry and with an empty cache the setup gives up and names th
     setup.output,
     /livery setup: `npm ci` failed: .*Run this with access to the npm registry, or once with it/,
   )
+})
+
+/** In place of `npm ci`: it leaves half an installation, and does not end by a signal. */
+const STUBBORN_NPM = `#!/bin/sh
+trap '' INT TERM
+mkdir -p node_modules/.bin
+echo half installed
+while :; do sleep 1; done
+`
+
+test('Ctrl-C in npm ci ends the setup after npm has ended, and the next start installs again', {
+  skip: noCopy,
+}, async t => {
+  using copy = new WorkingCopy({ dependencies: false })
+  const programs = join(copy.path, 'programs')
+  mkdirSync(programs)
+  writeFileSync(join(programs, 'npm'), STUBBORN_NPM, { mode: 0o755 })
+  const env = shellEnvironment(`${programs}:${process.env['PATH']}`)
+  for (const signal of ['SIGINT', 'SIGKILL'] as const) {
+    await using setup = copy.start(process.execPath, ['scripts/bootstrap.mjs'], env)
+    await setup.line(/half installed/)
+    if (signal === 'SIGKILL') for (const pid of copy.processes()) process.kill(pid, signal)
+    else setup.killGroup(signal)
+    assert.equal(await setup.code(), signal === 'SIGINT' ? 130 : null, setup.output)
+    await allEnded(copy, t)
+  }
 })
 
 test('another user than the owner of the clone is told so, before anything is tried', { skip: notRoot }, async () => {

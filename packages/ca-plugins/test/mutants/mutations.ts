@@ -31,6 +31,16 @@ const https: readonly Omit<Mutation, 'of'>[] = [
     caughtBy: 'contract: a certificate is for the identity',
   },
   {
+    that: 'wants an intermediate in each chain',
+    changes: [
+      [
+        'return { chain, roots',
+        "if (chain.length < 2) throw badAnswer({ action, remedy: REMEDY }, 'has no intermediate')\n    return { chain, roots",
+      ],
+    ],
+    caughtBy: 'contract: a certificate that the root signed',
+  },
+  {
     that: 'rounds the wish to minutes',
     changes: [['body: { csr: pem, ttlSeconds }', 'body: { csr: pem, ttlSeconds: Math.round(ttlSeconds / 60) * 60 }']],
     caughtBy: 'ttl: a wish reaches',

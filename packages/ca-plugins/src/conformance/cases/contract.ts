@@ -73,6 +73,19 @@ export const contractCases: readonly LiveCase[] = [
   },
 ]
 
+export const rootSignedCases: readonly BenchCase[] = [
+  {
+    group,
+    name: 'a certificate that the root signed itself is the whole chain',
+    intermediates: false,
+    needs: ['root-signed'],
+    async run(on) {
+      const { chain } = await issueWell(on)
+      assert.equal(chain.length, 1, 'the CA has no intermediates, and the chain has more than the leaf')
+    },
+  },
+]
+
 export const slowContractCases: readonly BenchCase[] = [
   {
     group,

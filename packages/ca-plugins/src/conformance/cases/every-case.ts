@@ -3,7 +3,7 @@ import type { BenchCase, LiveCase } from '../kit/conformance-case.ts'
 import { answerCases } from './answers.ts'
 import { cancellationCases, inFlightCases } from './cancellation.ts'
 import { closeCases, closingCases } from './close.ts'
-import { contractCases, slowContractCases } from './contract.ts'
+import { contractCases, rootSignedCases, slowContractCases } from './contract.ts'
 import { errorCases } from './errors.ts'
 import { memoryCases } from './memory.ts'
 import { nameCases } from './names.ts'
@@ -26,6 +26,7 @@ export const LIVE_CASES: readonly LiveCase[] = [
 
 export const BENCH_CASES: readonly BenchCase[] = [
   ...contractCases,
+  ...rootSignedCases,
   ...slowContractCases,
   ...nameCases,
   ...ttlCases,

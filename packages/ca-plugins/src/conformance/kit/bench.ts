@@ -28,6 +28,8 @@ export interface BenchOptions {
   readonly patienceMs: number
   readonly timeoutMs: number | undefined
   readonly slow: boolean
+  /** Default `true`. */
+  readonly intermediates?: boolean
 }
 
 const IDENTITIES = 64
@@ -41,8 +43,8 @@ export async function withBench(
   use: (bench: Bench) => Promise<void>,
 ): Promise<void> {
   using clock = new MovableClock()
-  const { create, capabilities, trustDomain, patienceMs, timeoutMs, slow } = options
-  using ca = await FakeCA.create({ clock, trustDomain })
+  const { create, capabilities, trustDomain, patienceMs, timeoutMs, slow, intermediates = true } = options
+  using ca = await FakeCA.create({ clock, trustDomain, intermediates })
   const context = createKitContext(clock, trustDomain)
   const identities = identitiesOf(trustDomain)
   const closers: (() => unknown)[] = []

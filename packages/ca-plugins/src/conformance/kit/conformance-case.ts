@@ -70,6 +70,8 @@ export type LiveCase = Case<Subject>
 export interface BenchCase extends Case<Bench> {
   /** The switches that the harness has to pass on. */
   readonly needs?: readonly CASwitch[]
+  /** Whether the CA signs through two intermediates; default `true`. */
+  readonly intermediates?: boolean
   /** Whether it runs only where there is time. */
   readonly slow?: boolean
 }

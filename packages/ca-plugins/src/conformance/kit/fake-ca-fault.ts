@@ -58,6 +58,7 @@ export const CA_SWITCHES = [
   'reversed',
   'root-in-chain',
   'missing-intermediates',
+  'root-signed',
   'clamp',
   'skew',
   'root-rotation',

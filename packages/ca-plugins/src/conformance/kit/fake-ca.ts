@@ -47,6 +47,8 @@ export interface FakeCAOptions {
   readonly clock: Clock
   /** Default `cluster.local`. */
   readonly trustDomain?: string
+  /** Default `true`. Otherwise its root signs the leaves itself. */
+  readonly intermediates?: boolean
 }
 
 /** A key and its certificate, as a source that brings its own key would find them. */
@@ -65,7 +67,7 @@ const PIECE = ' '.repeat(65_536)
 export const ENDLESS_BYTES = 33_554_432
 const GARBAGE = '<!DOCTYPE html><html><body><h1>502 Bad Gateway</h1></body></html>'
 
-/** Signs through two intermediates. Each property is a switch: it holds from the next request on. */
+/** Signs through two intermediates, or by its root. Each property is a switch: it holds from the next request on. */
 export class FakeCA implements Disposable {
   /** How it treats each request, or a function that decides for each. */
   fault: CAFault | ((request: FakeCARequest & { readonly identity: SpiffeId }) => CAFault) = { kind: 'none' }
@@ -91,7 +93,7 @@ export class FakeCA implements Disposable {
     this.#clock = clock
   }
 
-  static async create({ clock, trustDomain = 'cluster.local' }: FakeCAOptions): Promise<FakeCA> {
+  static async create({ clock, trustDomain = 'cluster.local', intermediates = true }: FakeCAOptions): Promise<FakeCA> {
     const own = {
       shiftMs: 0,
       now: () => clock.now() + own.shiftMs,
@@ -100,8 +102,8 @@ export class FakeCA implements Disposable {
     const authority = await CertificateAuthority.open({
       clock: own,
       trustDomain,
-      intermediate: true,
-      upperIntermediate: true,
+      intermediate: intermediates,
+      upperIntermediate: intermediates,
     })
     return new FakeCA(authority, own)
   }
