@@ -6,7 +6,6 @@ import { toMarkdown, withSameRows } from './comparison-table.ts'
 
 const machine = {
   cpu: 'A CPU',
-  features: ['avx2'],
   cores: 2,
   memoryGiB: 24,
   system: 'linux',
