@@ -11,7 +11,19 @@ import { BrowserPage, noChromium } from './browser-page.ts'
 import { buildPage } from './build-page.ts'
 
 const SERVICES = [
-  ...['ads', 'cart', 'catalog', 'checkout', 'currency', 'email', 'frontend', 'invoices', 'loyalty', 'orders', 'pricing'],
+  ...[
+    'ads',
+    'cart',
+    'catalog',
+    'checkout',
+    'currency',
+    'email',
+    'frontend',
+    'invoices',
+    'loyalty',
+    'orders',
+    'pricing',
+  ],
   ...['recommendations', 'reviews', 'search', 'sessions', 'shipping', 'stock', 'tax', 'wishlist'],
 ]
 const REFUSED = 'payments'
@@ -29,7 +41,10 @@ for (const colorScheme of ['light', 'dark'] as const) {
   await page.getByRole('button', { name: `Available ${SERVICES.length}` }).waitFor()
   await page.getByRole('heading', { name: `${idOf(REFUSED)} has no certificate` }).waitFor()
   if (colorScheme === 'dark') {
-    await page.getByRole('row').filter({ hasText: idOf(REFUSED) }).click()
+    await page
+      .getByRole('row')
+      .filter({ hasText: idOf(REFUSED) })
+      .click()
     const details = page.getByRole('complementary')
     await details.getByRole('button', { name: 'Renew now' }).waitFor()
     await details.getByText(REASON).first().waitFor()
