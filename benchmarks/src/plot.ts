@@ -26,7 +26,7 @@ export interface PlotSeries {
 /** All series share the unit of `y`. */
 interface LinePlot {
   readonly title: string
-  /** The subtitle: the machine, the duration, the number of runs. */
+  /** The subtitle: what was done, how often, on which machine. */
   readonly conditions: string
   readonly x: PlotAxis
   readonly y: PlotAxis
@@ -130,7 +130,8 @@ function axis({ name, log = false }: PlotAxis) {
     name,
     nameTextStyle: { color: TEXT },
     axisLabel: { color: TEXT, formatter: formatTick },
-    axisLine: { show: true, lineStyle: { color: TEXT } },
+    // Not at 0 of the other axis: the axis stays beside its labels.
+    axisLine: { show: true, onZero: false, lineStyle: { color: TEXT } },
     splitLine: { lineStyle: { color: GRID_LINE } },
   }
 }

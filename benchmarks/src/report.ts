@@ -22,9 +22,8 @@ export interface Figure {
 const FEATURES = ['adx', 'bmi2', 'avx2', 'avx512f', 'avx512ifma', 'sha_ni', 'vaes', 'sha2']
 
 export interface Machine {
+  /** The model, with the instructions of {@link FEATURES} that it has, by Linux's names. */
   readonly cpu: string
-  /** The instructions of {@link FEATURES} that it has, by Linux's names. */
-  readonly features: readonly string[]
   readonly cores: number
   readonly memoryGiB: number
   readonly system: string
@@ -34,14 +33,17 @@ export interface Machine {
 
 export function describeMachine(now: Date): Machine {
   return {
-    cpu: cpus()[0]?.model ?? 'unknown',
-    features: cpuFlags(FEATURES),
+    cpu: describeCpu(cpus()[0]?.model ?? 'unknown', cpuFlags(FEATURES)),
     cores: availableParallelism(),
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     system: `${process.platform} ${release()} ${arch()}`,
     node: process.version,
     date: now.toISOString().slice(0, 10),
   }
+}
+
+function describeCpu(model: string, features: readonly string[]): string {
+  return features.length > 0 ? `${model} (${features.join(' ')})` : model
 }
 
 /** The figure of many samples. */
@@ -61,8 +63,8 @@ export function toTable(machine: Machine, figures: readonly Figure[]): string {
   return [tellMachine(machine), '', markdownTable(['work', 'how', 'median', 'middle half'], rows), ''].join('\n')
 }
 
-export function tellMachine({ cpu, features, cores, memoryGiB, system, node, date }: Machine): string {
-  return `${date}, ${cpu}${features.length > 0 ? ` (${features.join(' ')})` : ''}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`
+export function tellMachine({ cpu, cores, memoryGiB, system, node, date }: Machine): string {
+  return `${date}, ${cpu}, ${cores} cores, ${memoryGiB} GiB, ${system}, Node ${node}`
 }
 
 export function markdownTable(header: readonly string[], rows: readonly (readonly string[])[]): string {

@@ -5,7 +5,7 @@ import { outputFolder, prettyJson, writeOutput } from './report.ts'
 import { findCapacity } from './simulate/capacity.ts'
 import { month } from './simulate/month.ts'
 import { HELP, parseOptions, type ScenarioName } from './simulate/options.ts'
-import { plotLoad, plotOutages, time, toJson, toTable } from './simulate/report.ts'
+import { plotLoad, plotOutages, time, toJson, toTable, whole } from './simulate/report.ts'
 import {
   boot,
   outage,
@@ -56,7 +56,7 @@ async function runScenario(
   const [title, run] = TITLES[name]
   const rows = await run(settings, showProgress(name))
   const { nodes, identities, replicas, rate } = settings
-  const fleet = `${nodes} nodes × ${identities} identities, ${replicas} × ${rate} signatures/s`
+  const fleet = `${whole(nodes)} nodes × ${whole(identities)} identities, ${whole(replicas)} × ${whole(rate)} signatures/s`
   process.stdout.write(`## ${title} (${fleet})\n\n${toTable(rows)}\n`)
   await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(title, fleet, rows))
   const outages = plotOutages(title, fleet, rows)

@@ -32,8 +32,9 @@ async function main(args: readonly string[]): Promise<number> {
 async function keep(options: SoakOptions, { samples, ...observed }: Observed, checks: readonly Check[]): Promise<void> {
   const { renewals: _, ...rest } = observed
   const { save, ...settings } = options
+  const machine = describeMachine(new Date())
   const results = {
-    machine: describeMachine(new Date()),
+    machine,
     options: settings,
     checks,
     ...rest,
@@ -42,7 +43,7 @@ async function keep(options: SoakOptions, { samples, ...observed }: Observed, ch
   const name = options.attack ? 'soak-attack' : 'soak'
   const folder = outputFolder(save)
   await writeOutput(folder, `results/${name}.json`, prettyJson(results))
-  for (const [file, svg] of soakPlots(name, options, samples)) await writeOutput(folder, `plots/${file}`, svg)
+  for (const [file, svg] of soakPlots(name, machine, options, samples)) await writeOutput(folder, `plots/${file}`, svg)
 }
 
 function rounded(sample: Observed['samples'][number]): unknown {

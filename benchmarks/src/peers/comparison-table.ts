@@ -33,26 +33,6 @@ export function withTable(readme: string, table: string): string | undefined {
   return `${readme.slice(0, begin + BEGIN.length)}\n${table.trim()}\n${readme.slice(end)}`
 }
 
-/**
- * Updates the README of the repository, which has a few of the rows: replaces each by the row of `table` with the same work
- * and peer, and the line of the machine; other rows stay. `undefined` without markers.
- */
-export function withSameRows(readme: string, table: string): string | undefined {
-  const [, block] = readme.split(BEGIN)
-  const [shown] = block?.split(END) ?? []
-  if (shown === undefined) return undefined
-  const rows = new Map(table.split('\n').map(line => [rowKey(line), line]))
-  const [machine = '', , ...rest] = shown.trim().split('\n')
-  const lines = [table.split('\n')[0] ?? machine, '', ...rest.map(line => rows.get(rowKey(line)) ?? line)]
-  return withTable(readme, lines.join('\n'))
-}
-
-/** The work, and the peer's name before its figure. */
-function rowKey(line: string): string {
-  const [work = '', , peer = ''] = line.split(' | ')
-  return `${work} ${peer.split(':')[0]}`
-}
-
 function toCells(comparison: Comparison): string[] {
   const { work, unit, ours, peer, target } = comparison
   const ratio = ratioOf(comparison)

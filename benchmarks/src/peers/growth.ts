@@ -1,6 +1,6 @@
 /** The growth of figures with identities and with streams, for the plots. */
 import { linePlot, type PlotPoint, type PlotSeries } from '../plot.ts'
-import { writeOutput } from '../report.ts'
+import { type Machine, tellMachine, writeOutput } from '../report.ts'
 import { type Bench, ifPresent } from './bench.ts'
 import { coldStart, LAST_SECRET, onConnectionsOfTheirOwn } from './cold-start.ts'
 import { residentMegabytes } from './memory-rows.ts'
@@ -31,7 +31,7 @@ const EACH_OWN = 'each stream on a separate connection'
 const PLOTS = {
   coldStartByIdentities: [
     'cold-start-by-identities.svg',
-    'Cold start',
+    'Cold start by identities',
     'From the start of the agent to the last secret, a client and a connection for each identity',
   ],
   memoryByIdentities: [
@@ -87,12 +87,12 @@ export async function measureGrowth(bench: Bench): Promise<Growth[]> {
   return [...(await overIdentities(bench)), ...(await overStreams(bench))]
 }
 
-export async function savePlots(folder: URL, growths: readonly Growth[]): Promise<void> {
-  for (const growth of growths) await writeOutput(folder, `plots/${growth.file}`, draw(growth))
+export async function savePlots(folder: URL, machine: Machine, growths: readonly Growth[]): Promise<void> {
+  for (const growth of growths) await writeOutput(folder, `plots/${growth.file}`, draw(machine, growth))
 }
 
 /** Leaves out a sample in which the kernel saw no CPU. */
-function draw({ title, conditions, over, measure, logarithmic, series }: Growth): string {
+function draw(machine: Machine, { title, conditions, over, measure, logarithmic, series }: Growth): string {
   const lines = series.map(
     ({ name, points }): PlotSeries => ({
       name,
@@ -103,7 +103,7 @@ function draw({ title, conditions, over, measure, logarithmic, series }: Growth)
   const rounds = Math.max(...series.flatMap(({ points }) => points.map(({ samples }) => samples.length)))
   return linePlot({
     title,
-    conditions: `${conditions}. Median of ${rounds} rounds; strokes: lowest to highest`,
+    conditions: `${conditions}. Median of ${rounds} rounds; strokes: lowest to highest. ${tellMachine(machine)}`,
     x: { name: over, log: true },
     y: { name: measure, log: logarithmic },
     series: lines,

@@ -84,7 +84,7 @@ async function main(): Promise<void> {
   const versions = { livery: await liveryVersion(), peers: await digests(programs) }
   const folder = outputFolder(true)
   await writeOutput(folder, 'results/peers.json', prettyJson({ ...run, versions }))
-  await savePlots(folder, run.growths)
+  await savePlots(folder, machine, run.growths)
   if (run.comparisons.length > 0) await writeTable(run, say)
 }
 

@@ -104,8 +104,8 @@ export function plotOutages(title: string, fleet: string, rows: readonly Row[]):
     ]
   })
   return linePlot({
-    title,
-    conditions: `Simulated: ${fleet}. ${variant}, by the minute`,
+    title: `${title}: identities in trouble`,
+    conditions: `Simulated: ${fleet}; ${variant}, by the minute`,
     x: { name: 'hours since the CA went away' },
     y: { name: '% of the identities' },
     series,

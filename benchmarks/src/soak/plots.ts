@@ -1,5 +1,6 @@
 /** The plots of a soak, one for each unit: the agent's memory, and the renewals of each second. */
 import { linePlot } from '../plot.ts'
+import { type Machine, tellMachine } from '../report.ts'
 import type { SoakOptions } from './options.ts'
 import type { Sample } from './verdict.ts'
 
@@ -8,14 +9,19 @@ type Settings = Pick<SoakOptions, 'identities' | 'ttlMs' | 'connections' | 'atta
 const MINUTES = { name: 'minutes since every name had a certificate' }
 
 /** SVG by file name, which begins with `name`. */
-export function soakPlots(name: string, settings: Settings, samples: readonly Sample[]): ReadonlyMap<string, string> {
-  const conditions = describe(settings)
+export function soakPlots(
+  name: string,
+  machine: Machine,
+  settings: Settings,
+  samples: readonly Sample[],
+): ReadonlyMap<string, string> {
+  const conditions = `${describe(settings)}. ${tellMachine(machine)}`
   const over = (value: (sample: Sample) => number) => samples.map(each => [each.second / 60, value(each)] as const)
   return new Map([
     [
       `${name}-memory.svg`,
       linePlot({
-        title: 'Memory of the agent',
+        title: 'Memory of the agent in a soak',
         conditions,
         x: MINUTES,
         y: { name: 'MB' },
@@ -28,7 +34,7 @@ export function soakPlots(name: string, settings: Settings, samples: readonly Sa
     [
       `${name}-renewals.svg`,
       linePlot({
-        title: 'Renewals',
+        title: 'Renewals in a soak',
         conditions,
         x: MINUTES,
         y: { name: 'renewals a second, mean of 10 s' },
