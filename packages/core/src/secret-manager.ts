@@ -152,7 +152,6 @@ export class SecretManager implements AsyncDisposable {
         rotation,
         revokesMissingRoots: options.revokesMissingRoots ?? false,
         retry,
-        concurrency,
         random,
         slotOf: id => (slotOf(id) + slotOffset) % 1,
         refusalOf: (issued, id, now) => preflight.refusalOf(issued, id, now),
