@@ -5,9 +5,9 @@ import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { allBundlesSecret } from './all-bundles.ts'
 import { BundleRoots } from './bundle-roots.ts'
-import type { OfferedRoots } from './offered-roots.ts'
 import { OwnRoots, unionOf } from './own-roots.ts'
 import type { RevocationTable } from './revocation.ts'
+import type { OfferedRoots } from './root-reader.ts'
 import type { RootTimes } from './settle-time.ts'
 import { TrustBundle } from './trust-bundle.ts'
 
