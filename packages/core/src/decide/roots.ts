@@ -69,7 +69,7 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
   if (!bundle) return
   if (!roots && bundle.isUnneeded) {
     // No source lists roots of this foreign trust domain any longer.
-    if (bundles.delete(bundle)) closeBundle(step, bundle)
+    closeBundle(step, bundle)
     return
   }
   if (learned.added.length > 0) put(step, bundle, isFirst ? [] : learned.added)
@@ -103,7 +103,7 @@ export function accept(
 
 /** The identity is no longer kept: its own roots go with it. */
 export function forgetOwnRoots(step: Step, id: SpiffeId): void {
-  const bundle = step.state.bundles.forgetOwn(id)
+  const bundle = step.state.bundles.own(id)
   if (bundle) closeBundle(step, bundle)
 }
 

@@ -6,8 +6,7 @@ import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../cont
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { errorText } from '../text/error-text.ts'
 import { type CertificateVerifier, MAX_CLOCK_SKEW_MS } from '../x509/ca-answer-verifier.ts'
-import { readCertificate } from '../x509/certificate.ts'
-import { datesOf } from '../x509/certificate-dates.ts'
+import { datesOf, readCertificate } from '../x509/certificate.ts'
 
 /** How much is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */
 const COST_PER_TURN = 65_536
