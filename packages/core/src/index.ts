@@ -11,7 +11,6 @@ export { LATEST_CHANGE } from './decide/renewal-time.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
 export { type BundleEntry, SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
-export type { Receipts, StreamReceipts } from './secrets/receipts.ts'
 export {
   ALL_BUNDLES,
   AllBundlesSecret,
@@ -37,6 +36,7 @@ export {
 export { PAUSE_REASONS, type ScheduleStatus } from './state/schedule-status.ts'
 export { FileStore } from './store/file-store.ts'
 export { readStoreKey } from './store/store-key.ts'
+export type { Receipts, StreamReceipts } from './trust/bundle-receipts.ts'
 export type {
   RootAction,
   RootActionResult,

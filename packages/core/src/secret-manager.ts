@@ -17,7 +17,6 @@ import { CrlSources } from './listing/crl-sources.ts'
 import { FederatedRoots } from './listing/federated-roots.ts'
 import { PreflightVerdicts } from './preflight-verdicts.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
-import type { Receipts } from './secrets/receipts.ts'
 import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './secrets/secret-item.ts'
 import type { Listener, Subscribers } from './secrets/subscribers.ts'
 import { NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
@@ -28,8 +27,9 @@ import type { Identity } from './state/identity.ts'
 import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
 import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
-import { untilAborted } from './time/until-aborted.ts'
+import { untilAborted } from './time/deadline.ts'
 import { BundleListeners } from './trust/bundle-listeners.ts'
+import type { Receipts } from './trust/bundle-receipts.ts'
 import type { BundleTable } from './trust/bundle-table.ts'
 import { RootReader } from './trust/root-reader.ts'
 import {
@@ -152,7 +152,6 @@ export class SecretManager implements AsyncDisposable {
         rotation,
         revokesMissingRoots: options.revokesMissingRoots ?? false,
         retry,
-        concurrency,
         random,
         slotOf: id => (slotOf(id) + slotOffset) % 1,
         refusalOf: (issued, id, now) => preflight.refusalOf(issued, id, now),

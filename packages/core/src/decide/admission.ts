@@ -6,11 +6,10 @@ import { type Identity, type Keep, newIdentity, OK, usable } from '../state/iden
 import { armWake, isUsed } from '../state/state.ts'
 import { forgetAbsence } from './ca.ts'
 import { hurry, retryNow } from './hurry.ts'
-import { enqueue, setWork } from './plan.ts'
+import { changeWish, enqueue, setWork } from './plan.ts'
 import { forgetOwnRoots } from './roots.ts'
 import { clear } from './serving.ts'
 import { report, type Step } from './step.ts'
-import { changeWish } from './wish.ts'
 
 /** The most identities without room that are remembered. */
 const MAX_REJECTED = 10_000
@@ -188,12 +187,11 @@ function forget(step: Step, identity: Identity, reason: End): void {
 
 /** Stops its work and wipes all of it; an idle one starts again when somebody watches it. */
 function stop(step: Step, identity: Identity, kind: 'idle' | 'forgotten', reason: End): void {
-  const { state, actions } = step
   report(step, identity.id, { kind: 'withdrawn', reason })
   setWork(step, identity, { kind })
   identity.health = OK
   forgetAbsence(step)
-  state.ttl.forget(identity.id)
-  actions.push({ kind: 'forget', id: identity.id })
+  identity.loweredTtlSeconds = undefined
+  step.actions.push({ kind: 'forget', id: identity.id })
   clear(step, identity)
 }

@@ -9,7 +9,7 @@ import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { release } from './bundle.ts'
 import { gaveCertificate } from './ca-health.ts'
 import type { Answer, Found, Judged, RestoreSource } from './event.ts'
-import { bringForward, enqueue, isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
+import { bringForward, enqueue, followWish, isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
 import {
@@ -26,7 +26,6 @@ import { followFirst, mayReplace } from './rollout.ts'
 import { accept } from './roots.ts'
 import { offer } from './serving.ts'
 import { report, reportForAll, type Step } from './step.ts'
-import { followWish } from './wish.ts'
 
 /** The CA's answer, which passed every check that needs no state. */
 export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
@@ -40,7 +39,7 @@ export function answered(step: Step, request: Request, answer: Answer, waitedMs:
   if (answer.accepted) step.actions.push({ kind: 'accept', identity, accepted: answer.accepted })
   const cause = failingWith(identity)
   gaveCertificate(step, request, waitedMs)
-  step.state.ttl.accepted(identity.id)
+  step.state.acceptedTtlSeconds = identity.loweredTtlSeconds ?? step.state.acceptedTtlSeconds
   install(step, identity, issued, request.sentAt)
   endShared(step, request, cause)
 }

@@ -85,6 +85,7 @@ export function release(step: Step, { secret, bundle, root }: Issued): void {
 
 /** The bundle will not be used again. */
 export function closeBundle({ state, actions }: Step, bundle: TrustBundle): void {
+  if (!state.bundles.delete(bundle)) return
   state.bundleWakes.delete(bundle)
   bundle.clear()
   actions.push({ kind: 'publish', bundle })

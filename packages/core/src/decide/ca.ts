@@ -7,11 +7,11 @@ import type { State } from '../state/state.ts'
 import type { Step } from './step.ts'
 
 /** How many requests may be in flight now. */
-export function limitOf({ state: { ca, queue }, policy, now }: Step): number {
+export function limitOf({ state: { ca, queue }, now }: Step): number {
   if (ca.awaitsRoots !== undefined || !ca.pause.isOver) return 0
   const { nextProbeAt } = ca.absence
-  if (nextProbeAt === undefined) return Math.min(ca.window.current, policy.concurrency)
-  return now < nextProbeAt ? 0 : Math.min(queue.running + 1, policy.concurrency)
+  if (nextProbeAt === undefined) return ca.window.current
+  return now < nextProbeAt ? 0 : Math.min(queue.running + 1, ca.window.max)
 }
 
 /** When more may be asked, without another event; infinite if that is not known. */

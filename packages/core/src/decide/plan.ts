@@ -1,22 +1,29 @@
-/** The plan of each identity: its next request, and its work until then. */
+/** The plan of each identity: its next request, from the wait through the queue to the CA, and what brings it forward. */
 
+import { type CertificateWish, wishText } from '../contract/certificate-wish.ts'
 import {
   hasFailedAlone,
   type Identity,
+  lastsUntil,
   type Reason,
   type Request,
   type Urgency,
   usable,
   type Work,
 } from '../state/identity.ts'
-import { armWake, isUsed } from '../state/state.ts'
+import { armWake, isUsed, type State } from '../state/state.ts'
 import { backoff } from '../time/backoff.ts'
-import { type Remaining, retryTime } from './renewal-time.ts'
+import { limitOf } from './ca.ts'
+import { MIN_RENEWAL_INTERVAL_MS, type Remaining, renewalSlot, retryTime, spreadTime } from './renewal-time.ts'
 import { report, type Step } from './step.ts'
 
 /** Backoffs up to four times the shortest (2 s); and how many more short ones a CA gets that does not know the identity yet: about 17 s. */
 const SHORT_WAITS = 3
 const MORE_SHORT_WAITS = 7
+/** A reload can change every wish: requests leave one by one at this distance. */
+const PACE_MS = 50
+/** Reads from the store at once: libuv has four threads. */
+const MAX_RESTORING = 8
 
 /** Changes the identity's work: it leaves the queue of its former work; an end (idle, forgotten) aborts its request. */
 export function setWork({ state, actions }: Step, identity: Identity, work: Work): void {
@@ -80,6 +87,29 @@ export function nextBackoff({ policy: { retry, random } }: Step, identity: Ident
   return backoff(counted, retry, random())
 }
 
+/** Another wish is followed by another certificate. */
+export function changeWish(step: Step, identity: Identity, wish: CertificateWish): void {
+  const before = wishText(identity.wish)
+  identity.wish = wish
+  if (before === wishText(wish)) return
+  identity.loweredTtlSeconds = undefined
+  followWish(step, identity, before)
+}
+
+/** `asked`: the wish text of its last certificate. The delay bounds the cost: however often a wish changes, one request a second. */
+export function followWish(step: Step, identity: Identity, asked: string): void {
+  if (asked === wishText(identity.wish)) return
+  const { state, now } = step
+  const soonest = now + MIN_RENEWAL_INTERVAL_MS
+  if (!usable(identity, now)) {
+    bringForward(step, identity, soonest, firstReason(step, identity))
+    return
+  }
+  const turn = Math.max(soonest, state.nextWishAt)
+  const latest = MIN_RENEWAL_INTERVAL_MS + spreadTime(remainingOf(step, identity), 1)
+  if (bringForward(step, identity, Math.min(turn, latest), 'renewal')) state.nextWishAt = turn + PACE_MS
+}
+
 /** The remaining life of its certificate; nothing without one. */
 export function remainingOf({ now }: Step, identity: Identity): Remaining {
   return { now, notAfter: usable(identity, now)?.secret.notAfter ?? now }
@@ -94,4 +124,60 @@ export function firstReason({ state }: Step, identity: Identity): 'on-demand' | 
 export function isCurrent(request: Request): boolean {
   const { work } = request.of
   return work.kind === 'fetching' && work.request === request
+}
+
+/** Starts what may start now. Runs after every event. */
+export function startNext(step: Step): void {
+  const { queue, restoring } = step.state
+  for (let next = queue.take(limitOf(step)); next; next = queue.take(limitOf(step))) start(step, next.key, next.urgency)
+  for (let next = restoring.take(MAX_RESTORING); next; next = restoring.take(MAX_RESTORING))
+    step.actions.push({ kind: 'restore', identity: next.key, from: 'store' })
+}
+
+/** One request probes whether the CA has room again. */
+export function probePause(step: Step): void {
+  const { ca, queue } = step.state
+  if (ca.awaitsRoots !== undefined || ca.pause.isOver) return
+  const next = queue.takeMostUrgent()
+  if (next) start(step, next.key, next.urgency)
+}
+
+/** Sends a request; while the CA is down, it is the probe. */
+function start(step: Step, identity: Identity, urgency: Urgency): void {
+  const { state, policy, now } = step
+  if (identity.work.kind !== 'queued') throw new TypeError(`Cannot fetch ${identity.id}: it is not queued`)
+  report(step, identity.id, { kind: 'csr-sent', reason: identity.work.reason })
+  const request: Request = {
+    of: identity,
+    urgency,
+    sentAt: now,
+    connectWithinMs: state.ca.absence.started(now, identity),
+    ttlSeconds: ttlOf(state, identity),
+    tokenFile: identity.tokenFile,
+    // An on-demand request despite a certificate: an operator wishes a new one now.
+    replaces: urgency === 'on-demand' ? undefined : replacedBy(step, identity),
+    wish: identity.wish,
+    slot: renewalSlot(identity.slot, policy.random()),
+  }
+  setWork(step, identity, { kind: 'fetching', request })
+  step.actions.push({ kind: 'fetch', request })
+}
+
+/** The lifetime to ask for, seconds. */
+export function ttlOf({ ttlSeconds }: State, { wish, loweredTtlSeconds }: Identity): number {
+  return loweredTtlSeconds ?? wish.ttlSeconds ?? ttlSeconds
+}
+
+/** `undefined` if the certificate in use is worth little: clients refuse it, or its root was given up and other nodes drop it. */
+function replacedBy({ state: { bundles }, now }: Step, identity: Identity): Request['replaces'] {
+  const notAfter = lastsUntil(identity, now)
+  const { id, health } = identity
+  const { root: { fingerprint = '' } = {}, clientRefusal } = usable(identity, now) ?? {}
+  if (
+    notAfter === undefined ||
+    clientRefusal !== undefined ||
+    (bundles.holderOf(id, fingerprint)?.isGivenUp(fingerprint) ?? true)
+  )
+    return undefined
+  return { notAfter, ...(health.kind === 'failing' && { failingSince: health.since }) }
 }

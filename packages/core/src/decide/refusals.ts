@@ -7,8 +7,7 @@ import { failingWith, type Identity, isAlone, type Request, usable } from '../st
 import { SharedFault } from '../state/shared-fault.ts'
 import { countAgainst, requestedWait } from './ca.ts'
 import { wakeAll } from './outage.ts'
-import { enqueue, firstReason } from './plan.ts'
-import { probePause } from './start.ts'
+import { enqueue, firstReason, probePause } from './plan.ts'
 import { reportForAll, type Step } from './step.ts'
 
 /** The shortest wait for a CA that has no room and names no wait. */

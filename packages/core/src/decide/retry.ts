@@ -6,10 +6,13 @@ import { CONTRADICTIONS_TO_BE_ALONE, type Identity, type Request, usable } from 
 import { backoff } from '../time/backoff.ts'
 import { requestedWait } from './ca.ts'
 import { countFailure } from './ca-health.ts'
-import { enqueue, isCurrent, nextBackoff, retryAfter } from './plan.ts'
+import { enqueue, isCurrent, nextBackoff, retryAfter, ttlOf } from './plan.ts'
 import { shareFailure } from './refusals.ts'
 import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import { report, reportForAll, type Step } from './step.ts'
+
+/** CAs give no shorter life; below it a node would only renew. */
+const SHORTEST_TTL_SECONDS = 300
 
 /** The request has ended without a certificate: plans the next one, unless nobody waits for it any longer. */
 export function failed(step: Step, request: Request, failure: CAError, waitedMs: number): void {
@@ -109,12 +112,15 @@ function failsForAll({ code, local, deferred }: CAError): boolean {
   return deferred !== undefined || (!local && (code === 'unavailable' || code === 'rate-limited'))
 }
 
-/** `false` if the CA refuses even the shortest lifetime. */
-function lowerTtl(step: Step, { id }: Identity): boolean {
+/** Asks for half of the lifetime from now on, or for one that the CA took. `false` if it refuses even the shortest. */
+function lowerTtl(step: Step, identity: Identity): boolean {
   const { state } = step
-  const fromSeconds = state.ttl.of(id)
-  const toSeconds = state.ttl.lower(id)
-  if (toSeconds === undefined) return false
+  const fromSeconds = ttlOf(state, identity)
+  const half = Math.max(Math.floor(fromSeconds / 2), SHORTEST_TTL_SECONDS)
+  const { acceptedTtlSeconds: accepted = half } = state
+  const toSeconds = accepted < fromSeconds ? accepted : half
+  if (toSeconds >= fromSeconds) return false
+  identity.loweredTtlSeconds = toSeconds
   if (toSeconds < state.lowestTtlReported) {
     state.lowestTtlReported = toSeconds
     reportForAll(step, { kind: 'ttl-lowered', fromSeconds, toSeconds })

@@ -6,10 +6,10 @@ import { setImmediate } from 'node:timers/promises'
 import { Bench } from '../../test/manager-bench.ts'
 import { Restarts } from '../../test/restarts.ts'
 import type { SecretManagerOptions } from '../secret-manager-options.ts'
-import type { StreamReceipts } from '../secrets/receipts.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { TestCA } from '../testing/test-ca.ts'
+import type { StreamReceipts } from '../trust/bundle-receipts.ts'
 
 const SETTLE = 10_000
 const ACK_WAIT = 60_000

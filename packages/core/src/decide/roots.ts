@@ -4,8 +4,7 @@ import { CAError } from '../contract/ca-client.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
-import type { OfferedRoots } from '../trust/offered-roots.ts'
-import { type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
+import { type OfferedRoots, type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import type { Learned, NamedIn, TrustBundle } from '../trust/trust-bundle.ts'
 import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import type { Crl } from '../x509/crl.ts'
@@ -70,7 +69,7 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
   if (!bundle) return
   if (!roots && bundle.isUnneeded) {
     // No source lists roots of this foreign trust domain any longer.
-    if (bundles.delete(bundle)) closeBundle(step, bundle)
+    closeBundle(step, bundle)
     return
   }
   if (learned.added.length > 0) put(step, bundle, isFirst ? [] : learned.added)
@@ -104,7 +103,7 @@ export function accept(
 
 /** The identity is no longer kept: its own roots go with it. */
 export function forgetOwnRoots(step: Step, id: SpiffeId): void {
-  const bundle = step.state.bundles.forgetOwn(id)
+  const bundle = step.state.bundles.own(id)
   if (bundle) closeBundle(step, bundle)
 }
 

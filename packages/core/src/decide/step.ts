@@ -20,7 +20,6 @@ export interface Policy {
   /** Whether a root that is missing from the CA's list is revoked. */
   readonly revokesMissingRoots: boolean
   readonly retry: RetryPolicy
-  readonly concurrency: number
   readonly maxIdentities: number
   readonly removalGraceMs: number
   /** Returns a number in [0, 1). */

@@ -11,15 +11,12 @@ import type { CARootList } from '../listing/ca-root-list.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
 import type { Clock } from '../time/clock.ts'
-import { after } from '../time/deadline.ts'
-import { untilAborted } from '../time/until-aborted.ts'
+import { after, untilAborted } from '../time/deadline.ts'
 import type { BundleTable } from '../trust/bundle-table.ts'
-import { knownOffered, type OfferedRoots, readOffered } from '../trust/offered-roots.ts'
-import { type RootReader, summarize } from '../trust/root-reader.ts'
+import { type OfferedRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { isListOfText } from '../x509/pem.ts'
-import { type PrivateKey, RequestKey } from './request-key.ts'
-import { Ticket } from './request-ticket.ts'
+import { type PrivateKey, RequestKey, Ticket } from './request-key.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
 const MAX_PRIVATE_KEY_BYTES = 16_384
@@ -68,7 +65,7 @@ export async function fetch(
   const type = wish.keyType ?? options.keyType
   const keyRequest = { type, identity: id, dnsNames: wish.dnsNames, format: options.keyFormat }
   const key = new RequestKey(options.vault, () => keyGenerator.generate(keyRequest, { signal }), before?.key)
-  using ticket = new Ticket(pending, { id, wish: wishText(wish), controller }, key, before)
+  using ticket = new Ticket(pending, request, signal, key, before?.note)
   const answering = ask(options.ca, request, signal, key, ticket)
   let isTaken = false
   const take = (answer: Answer) => {
@@ -76,7 +73,7 @@ export async function fetch(
     answered(answer)
   }
   try {
-    await untilAborted(judge(options, { id, wish, signal }, answering, key, take), signal)
+    await untilAborted(judge(options, request, signal, answering, key, take), signal)
   } catch (error) {
     // The key belongs to the pending request now.
     if (isTaken) throw error
@@ -112,21 +109,19 @@ async function ask(
   return await ca.issue({ identity: of.id, ttlSeconds, ...optional, signal, csr: () => key.csr(), ticket })
 }
 
-/** The request, and the signal that ends it. The signal is checked after each wait: the last waiter may have gone. */
-interface Call extends Pick<Request, 'wish'> {
-  readonly id: SpiffeId
-  readonly signal: AbortSignal
-}
-
-/** Judges by the trusted roots and the offered ones, and learns none of them. */
+/**
+ * Judges by the trusted roots and the offered ones, and learns none of them. The signal is checked after each wait: the last
+ * waiter may have gone.
+ */
 async function judge(
   options: FetchOptions,
-  call: Call,
+  request: Request,
+  signal: AbortSignal,
   answering: Promise<IssuedCertificate>,
   key: RequestKey,
   answered: (answer: Answer) => void,
 ): Promise<void> {
-  const { id, signal } = call
+  const { id } = request.of
   const { reader, clock, bundles, rootList, pending } = options
   const answer = await answering
   signal.throwIfAborted()
@@ -134,8 +129,10 @@ async function judge(
   pending.drop(id)
   checkForm(answer, id)
   const privateKey = await key.privateKey(answer)
+  const { roots = [] } = answer
   const now = clock.now()
-  const offered = knownOffered(reader, id, answer, now) ?? (await readOffered(reader, id, answer, now))
+  const read = reader.sameAsLast(roots, now) ?? (await reader.read(roots, now))
+  const offered = { ...read, identity: id, isOwn: answer.rootsFor === 'identity' }
   let isListed = false
   while (true) {
     signal.throwIfAborted()
@@ -143,7 +140,7 @@ async function judge(
     const areStill = () => areSame(anchors, bundles.anchorsFor(offered))
     let verified: VerifiedChain
     try {
-      verified = await verify(options, call, answer, privateKey, anchors)
+      verified = await verify(options, request, answer, privateKey, anchors)
     } catch (error) {
       signal.throwIfAborted()
       // The CA may have changed its root since it was last asked for its list.
@@ -192,13 +189,13 @@ function problemOf({
 
 async function verify(
   { verifier, clock }: FetchOptions,
-  { id, wish: { dnsNames } }: Call,
+  { of, wish: { dnsNames } }: Request,
   { chain }: IssuedCertificate,
   privateKey: PrivateKey,
   anchors: readonly Root[],
 ): Promise<VerifiedChain> {
   return await withKey(privateKey, key => {
-    const names = { identity: id, ...('publicKeyDer' in key && { dnsNames }) }
+    const names = { identity: of.id, ...('publicKeyDer' in key && { dnsNames }) }
     const expected = { ...names, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
     return verifier.verifyLater ? verifier.verifyLater(chain, expected) : verifier.verify(chain, expected)
   })

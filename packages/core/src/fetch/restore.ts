@@ -3,28 +3,16 @@
 import { CAError } from '../contract/ca-client.ts'
 import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import { SealedKey } from '../contract/key-vault.ts'
-import { type Store, StoreError } from '../contract/store.ts'
+import { type Store, type StoredCertificate, StoreError } from '../contract/store.ts'
 import type { Found, RestoreSource } from '../decide/event.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { withDeadline } from '../time/deadline.ts'
-import { type OfferedRoots, readOffered } from '../trust/offered-roots.ts'
 import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import type { FetchOptions } from './fetch.ts'
 
 /** A disk that hangs must not keep the CA from being asked. */
 const READ_MS = 5_000
-
-interface Read {
-  readonly chain: Uint8Array
-  readonly privateKey: Uint8Array
-  readonly roots?: readonly string[]
-  readonly rootsFor?: 'identity'
-  readonly receivedAt: number
-  readonly slot: number
-  readonly wish: string
-  readonly isProvisional: boolean
-}
 
 /** The stored certificate, or the pair that an operator has placed; a text if it cannot be used. Never rejects. */
 export async function restore(
@@ -33,7 +21,7 @@ export async function restore(
   id: SpiffeId,
   source: RestoreSource,
 ): Promise<Found | string | undefined> {
-  const { bundles, verifier, vault, clock } = options
+  const { bundles, reader, rootList, verifier, vault, clock } = options
   const reading = source === 'store' ? store.read(id) : bootstrap(store, id, clock.now())
   let privateKey: SealedKey | undefined
   try {
@@ -42,12 +30,14 @@ export async function restore(
     const key = new SealedKey(vault, read.privateKey)
     privateKey = key
     const chain = splitCertificates(Buffer.from(read.chain).toString('latin1'))
-    const offered = await offeredRoots(options, id, read)
+    const { roots = [], rootsFor, receivedAt, slot, wish, isProvisional } = read
+    // Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again.
+    if (roots.length === 0 && !bundles.get(trustDomainOf(id))) await rootList.firstAsked
+    const offered = { ...(await reader.read(roots, clock.now())), identity: id, isOwn: rootsFor === 'identity' }
     const anchors = bundles.anchorsFor(offered)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const expected = { identity: id, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
     const verified = key.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
-    const { receivedAt, slot, wish, isProvisional } = read
     return { verified, offered, key, receivedAt, slot, wish, isProvisional }
   } catch (error) {
     privateKey?.wipe()
@@ -56,7 +46,7 @@ export async function restore(
   }
 }
 
-async function bootstrap(store: Store, id: SpiffeId, receivedAt: number): Promise<Read | undefined> {
+async function bootstrap(store: Store, id: SpiffeId, receivedAt: number): Promise<StoredCertificate | undefined> {
   const pair = await store.bootstrap(id)
   return pair && { ...pair, receivedAt, slot: 0, wish: wishText(NO_WISH), isProvisional: true }
 }
@@ -66,21 +56,11 @@ function diskIsLate(): Error {
 }
 
 /** Wipes the key of a file that was read too late. Never rejects. */
-async function wipeLate(reading: Promise<Read | undefined>): Promise<void> {
+async function wipeLate(reading: Promise<StoredCertificate | undefined>): Promise<void> {
   try {
     const found = await reading
     found?.privateKey.fill(0)
   } catch {} // there is none
-}
-
-/** Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again. */
-async function offeredRoots(
-  { bundles, reader, clock, rootList }: FetchOptions,
-  id: SpiffeId,
-  { roots = [], rootsFor }: Read,
-): Promise<OfferedRoots> {
-  if (roots.length === 0 && !bundles.get(trustDomainOf(id))) await rootList.firstAsked
-  return await readOffered(reader, id, { roots, ...(rootsFor && { rootsFor }) }, clock.now())
 }
 
 const NO_ROOT = {

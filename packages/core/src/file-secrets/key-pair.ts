@@ -3,7 +3,7 @@ import { createHash, createPrivateKey, createPublicKey, type KeyObject, X509Cert
 import type { KeyVault } from '../contract/key-vault.ts'
 import { readSmallFile } from '../files/changing-file.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { type CertificateDates, datesOf } from '../x509/certificate-dates.ts'
+import { type CertificateDates, datesOf } from '../x509/certificate.ts'
 import { pemBlocks } from '../x509/pem-blocks.ts'
 import { FileFault, readFault } from './file-fault.ts'
 

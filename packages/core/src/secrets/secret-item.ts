@@ -1,4 +1,5 @@
 /** A secret as SDS serves it: a key with its certificate chain, the roots of one trust domain or of all, or a token. */
+import { hash } from 'node:crypto'
 import { inspect } from 'node:util'
 import type { SealedKey } from '../contract/key-vault.ts'
 
@@ -21,7 +22,7 @@ export class CertificateSecret {
   readonly #privateKey: SealedKey
   /** PEM as text: a byte array would take two more objects and an allocation. */
   readonly #leaf: string
-  readonly #intermediates: Uint8Array
+  readonly #intermediates: Intermediates
 
   /** `certificateChain` is PEM, leaf first, without the root. `privateKey` is taken over. */
   constructor(fields: {
@@ -50,7 +51,12 @@ export class CertificateSecret {
 
   /** PEM, leaf first, without the root; a copy for the caller. */
   get certificateChain(): Buffer {
-    return Buffer.concat([Buffer.from(this.#leaf, 'latin1'), this.#intermediates])
+    return Buffer.concat([Buffer.from(this.#leaf, 'latin1'), this.#intermediates.pem])
+  }
+
+  /** SHA-256 (hex) of the PEM of its intermediates; an empty text without one. */
+  get intermediatesDigest(): string {
+    return this.#intermediates.digest
   }
 
   /** Copied only into a response while that is written. */
@@ -81,17 +87,22 @@ function endOfFirst(chain: string): number {
 }
 
 const MAX_INTERMEDIATES = 16
-const intermediates = new Map<string, Uint8Array>()
+const intermediates = new Map<string, Intermediates>()
+
+interface Intermediates {
+  readonly pem: Uint8Array
+  readonly digest: string
+}
 
 /** Thousands of leaves share a few intermediates, each as large as a leaf: they are kept once. */
-function intermediatesOf(pem: string): Uint8Array {
+function intermediatesOf(pem: string): Intermediates {
   const known = intermediates.get(pem)
   if (known) return known
-  const bytes = ASCII.encode(pem)
+  const read = { pem: ASCII.encode(pem), digest: pem === '' ? '' : hash('sha256', pem) }
   const [oldest] = intermediates.keys()
   if (oldest !== undefined && intermediates.size >= MAX_INTERMEDIATES) intermediates.delete(oldest)
-  intermediates.set(pem, bytes)
-  return bytes
+  intermediates.set(pem, read)
+  return read
 }
 
 /** The roots of one trust domain, or in one file. */

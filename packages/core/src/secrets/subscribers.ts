@@ -5,18 +5,18 @@ import type { SecretItem } from './secret-item.ts'
 export type Listener = (item: SecretItem | undefined) => void
 
 /** Listeners by key; a key without a listener has no entry. */
-export type Subscribers<Key, L = Listener> = Map<Key, Set<L>>
+export type Subscribers<Key> = Map<Key, Set<Listener>>
 
 /** Disposing it ends the calls of its listener. A class, since each open stream has two: closures would cost 0.2 kB more. */
-export class Subscription<Key, L = Listener> implements Disposable {
-  readonly #all: Subscribers<Key, L>
+export class Subscription<Key> implements Disposable {
+  readonly #all: Subscribers<Key>
   readonly #key: Key
-  readonly #listeners: Set<L>
-  readonly #listener: L
+  readonly #listeners: Set<Listener>
+  readonly #listener: Listener
   readonly #onLast: ((key: Key) => void) | undefined
 
   /** `onLast` is called when the last listener of the key has left. */
-  constructor(all: Subscribers<Key, L>, key: Key, listener: L, onLast?: (key: Key) => void) {
+  constructor(all: Subscribers<Key>, key: Key, listener: Listener, onLast?: (key: Key) => void) {
     this.#all = all
     this.#key = key
     this.#listeners = all.get(key) ?? new Set()
@@ -34,6 +34,6 @@ export class Subscription<Key, L = Listener> implements Disposable {
 }
 
 /** Calls every listener in `listeners`. */
-export function notify<Value>(listeners: Iterable<(value: Value) => void> | undefined, value: Value): void {
-  for (const listener of listeners ?? []) listener(value)
+export function notify(listeners: Iterable<Listener> | undefined, item: SecretItem | undefined): void {
+  for (const listener of listeners ?? []) listener(item)
 }

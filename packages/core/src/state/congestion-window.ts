@@ -15,7 +15,7 @@ const START = 4
  * more per round, and half after an overload.
  */
 export class CongestionWindow {
-  readonly #max: number
+  readonly max: number
   #size: number
   #quickestMs = Number.POSITIVE_INFINITY
   #lastDecreaseAt = Number.NEGATIVE_INFINITY
@@ -24,7 +24,7 @@ export class CongestionWindow {
 
   /** Starts at 4, and never goes above `max` or below one. */
   constructor(max: number) {
-    this.#max = max
+    this.max = max
     this.#size = Math.min(START, max)
   }
 
@@ -66,7 +66,7 @@ export class CongestionWindow {
    */
   restart(now: number): void {
     this.#isStarting = true
-    this.#size = Math.min(START, this.#max)
+    this.#size = Math.min(START, this.max)
     this.#quickestMs = Number.POSITIVE_INFINITY
     this.#lastDecreaseAt = now
   }
@@ -80,6 +80,6 @@ export class CongestionWindow {
   }
 
   #increase(): void {
-    this.#size = Math.min(this.#size + (this.#isStarting ? 1 : 1 / this.#size), this.#max)
+    this.#size = Math.min(this.#size + (this.#isStarting ? 1 : 1 / this.#size), this.max)
   }
 }

@@ -77,6 +77,8 @@ export interface Identity {
   readonly slot: number
   tokenFile: string | undefined
   wish: CertificateWish
+  /** The lifetime that it asks for since the CA refused the wished one as too long, seconds. */
+  loweredTtlSeconds: number | undefined
   keep: Keep
   work: Work
   health: Health
@@ -113,6 +115,7 @@ export function newIdentity(
     slot: fields.slot,
     tokenFile: fields.tokenFile,
     wish: fields.wish,
+    loweredTtlSeconds: undefined,
     keep: fields.keep,
     work: { kind: 'idle' },
     health: OK,

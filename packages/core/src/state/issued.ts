@@ -1,5 +1,4 @@
 /** A checked certificate, with its key and the root of its chain. */
-import { hash } from 'node:crypto'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import { CertificateSecret } from '../secrets/secret-item.ts'
@@ -60,23 +59,17 @@ export function toIssued(verified: VerifiedChain, origin: Origin): Issued {
     secret,
     root,
     bundle,
-    kind: kindOf(verified, key.byteLength),
+    kind: kindOf(verified, secret),
     clientRefusal,
   }
 }
 
-const END_OF_CERTIFICATE = '-----END CERTIFICATE-----\n'
 const MAX_KINDS = 64
 const kinds = new Map<string, string>()
-/** The last certificate's issuer: most certificates share it. */
-let lastIssuer = { intermediates: '', fingerprint: '' }
 
 /** Counts key sizes in steps of 256 bytes, which tell types and sizes apart. Thousands of certificates share a kind, so it is kept once. */
-function kindOf({ rootFingerprint, chainPem }: VerifiedChain, keyBytes: number): string {
-  const intermediates = chainPem.slice(chainPem.indexOf(END_OF_CERTIFICATE) + END_OF_CERTIFICATE.length)
-  if (intermediates !== lastIssuer.intermediates)
-    lastIssuer = { intermediates, fingerprint: intermediates === '' ? '' : hash('sha256', intermediates) }
-  const kind = `${rootFingerprint} ${lastIssuer.fingerprint} ${keyBytes >> 8}`
+function kindOf({ rootFingerprint }: VerifiedChain, { intermediatesDigest, privateKey }: CertificateSecret): string {
+  const kind = `${rootFingerprint} ${intermediatesDigest} ${privateKey.byteLength >> 8}`
   const known = kinds.get(kind)
   if (known !== undefined) return known
   if (kinds.size >= MAX_KINDS) kinds.clear()

@@ -10,7 +10,6 @@ import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { type CAHealth, newCAHealth } from './ca-health.ts'
 import { FetchQueue } from './fetch-queue.ts'
 import { type Identity, nextAt } from './identity.ts'
-import { TtlWishes } from './ttl-wishes.ts'
 import { type IdleAction, Unused } from './unused.ts'
 import { Wakes } from './wakes.ts'
 
@@ -27,7 +26,10 @@ export interface State {
   /** Reads from the store. */
   readonly restoring: FetchQueue<Identity>
   readonly ca: CAHealth
-  readonly ttl: TtlWishes
+  /** The lifetime of a certificate without a wish for another. */
+  readonly ttlSeconds: number
+  /** The last lowered lifetime that the CA accepted: the next refused identity tries it first. */
+  acceptedTtlSeconds: number | undefined
   /** When the next request for a changed wish may go out, milliseconds since the epoch. */
   nextWishAt: number
   /** Each lifetime is reported once, not once per identity. */
@@ -51,8 +53,8 @@ export interface State {
   isClosed: boolean
 }
 
-export interface StateParts extends Pick<State, 'watched' | 'trustDomain' | 'pending' | 'stored' | 'clearStoreAt'> {
-  readonly ttlSeconds: number
+export interface StateParts
+  extends Pick<State, 'watched' | 'trustDomain' | 'pending' | 'stored' | 'clearStoreAt' | 'ttlSeconds'> {
   readonly concurrency: number
   readonly idle: { readonly afterMs: number; readonly action: IdleAction }
   readonly rotation: RootTimes
@@ -60,8 +62,7 @@ export interface StateParts extends Pick<State, 'watched' | 'trustDomain' | 'pen
   readonly dispatch: (event: ReceiptEvent) => void
 }
 
-export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ...parts }: StateParts): State {
-  const identities = new Map<SpiffeId, Identity>()
+export function newState({ concurrency, idle, rotation, dispatch, ...parts }: StateParts): State {
   const crls = new RevocationTable()
   const bundles = new BundleTable(parts.trustDomain, rotation, crls)
   return {
@@ -69,13 +70,13 @@ export function newState({ ttlSeconds, concurrency, idle, rotation, dispatch, ..
     bundles,
     crls,
     receipts: new BundleReceipts(name => bundles.isAnnouncing(name), dispatch),
-    identities,
+    identities: new Map(),
     unused: new Unused(idle),
     rejected: new Set(),
     queue: new FetchQueue(),
     restoring: new FetchQueue(),
     ca: newCAHealth(concurrency),
-    ttl: new TtlWishes(id => identities.get(id)?.wish.ttlSeconds ?? ttlSeconds),
+    acceptedTtlSeconds: undefined,
     nextWishAt: 0,
     lowestTtlReported: Number.POSITIVE_INFINITY,
     shortestLifeReported: Number.POSITIVE_INFINITY,

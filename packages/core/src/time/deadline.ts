@@ -1,6 +1,5 @@
 /** Tasks after a while, pauses, and calls that must end in time: by a {@link Clock}, which a test can move. */
 import type { Clock } from './clock.ts'
-import { untilAborted } from './until-aborted.ts'
 
 /** Runs `task` once, `ms` milliseconds from now, as {@link Clock.at} does; sooner if the machine sleeps, not later if the clock is set back. */
 export function after(clock: Clock, ms: number, task: () => void): Disposable {
@@ -44,4 +43,24 @@ export function abortWith(signal: AbortSignal, controller: AbortController): Dis
   if (signal.aborted) onAbort()
   else signal.addEventListener('abort', onAbort)
   return { [Symbol.dispose]: () => signal.removeEventListener('abort', onAbort) }
+}
+
+/** Settles as `promise` does, or rejects with the signal's reason as soon as it is aborted. */
+export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason)
+    const stopListening = () => signal.removeEventListener('abort', onAbort)
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort)
+    promise.then(
+      value => {
+        stopListening()
+        resolve(value)
+      },
+      error => {
+        stopListening()
+        reject(error)
+      },
+    )
+  })
 }

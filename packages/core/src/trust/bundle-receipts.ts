@@ -1,7 +1,21 @@
 /** The versions of every trust bundle on every live stream: the last accepted one, and a later rejected one. */
 
-import type { Receipts, StreamReceipts } from '../secrets/receipts.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
+
+/** One live stream. Disposing it reports that the stream is closed. */
+export interface StreamReceipts extends Disposable {
+  /** It is on its way. */
+  sent(bundle: TrustBundleSecret): void
+  accepted(bundle: TrustBundleSecret): void
+  /** `reason` is the peer's own text, scrubbed and escaped. */
+  rejected(bundle: TrustBundleSecret, reason: string): void
+}
+
+/** Implemented by the SecretManager, called by a server. */
+export interface Receipts {
+  /** A stream that was opened. `client` says who is at its other end, for people. */
+  open(client: () => string): StreamReceipts
+}
 
 /** One stream and one bundle. */
 export interface BundleReceipt {

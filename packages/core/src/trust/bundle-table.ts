@@ -3,30 +3,33 @@
 import type { Root } from '../contract/trust-anchor.ts'
 import type { AllBundlesSecret, TrustBundleSecret } from '../secrets/secret-item.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { allBundlesSecret } from './all-bundles.ts'
 import { BundleRoots } from './bundle-roots.ts'
-import type { OfferedRoots } from './offered-roots.ts'
-import { OwnRoots, unionOf } from './own-roots.ts'
+import { allBundlesSecret, bundleSecret } from './bundle-secret.ts'
 import type { RevocationTable } from './revocation.ts'
+import { RootBudget } from './root-budget.ts'
+import type { OfferedRoots } from './root-reader.ts'
 import type { RootTimes } from './settle-time.ts'
 import { TrustBundle } from './trust-bundle.ts'
 
 /** The most trust domains with roots. */
 export const MAX_TRUST_DOMAINS = 100
+/** All roots of one identity, in characters of PEM: they fit into its file in the store, and 100 folders do not use up the budget. */
+const MAX_OWN_LENGTH = 131_072
 
 export class BundleTable {
   readonly #trustDomain: string
   readonly #times: RootTimes
   readonly #crls: RevocationTable
   readonly #bundles = new Map<string, TrustBundle>()
-  readonly #own: OwnRoots
+  /** The roots that count for one identity only, as those in its folder do. */
+  readonly #own = new Map<SpiffeId, TrustBundle>()
+  readonly #ownBudget = new RootBudget()
 
   /** `trustDomain`: the agent's own. */
   constructor(trustDomain: string, times: RootTimes, crls: RevocationTable) {
     this.#trustDomain = trustDomain
     this.#times = times
     this.#crls = crls
-    this.#own = new OwnRoots(times)
   }
 
   /** The bundles that count for a whole trust domain. */
@@ -40,18 +43,18 @@ export class BundleTable {
 
   /** The roots that count for this identity only. */
   own(identity: SpiffeId): TrustBundle | undefined {
-    return this.#own.bundle(identity)
+    return this.#own.get(identity)
   }
 
   /** The bundles that an identity trusts: its own, then its trust domain's. */
   of(identity: SpiffeId): readonly TrustBundle[] {
-    const bundles = [this.#own.bundle(identity), this.#bundles.get(trustDomainOf(identity))]
+    const bundles = [this.#own.get(identity), this.#bundles.get(trustDomainOf(identity))]
     return bundles.filter(bundle => bundle !== undefined)
   }
 
   /** The bundles of trust domains, then the bundles of single identities. */
   values(): readonly TrustBundle[] {
-    return [...this.#bundles.values(), ...this.#own.bundles()]
+    return [...this.#bundles.values(), ...this.#own.values()]
   }
 
   /**
@@ -70,22 +73,24 @@ export class BundleTable {
   }
 
   /** `false` if it is not held. */
-  delete({ trustDomain }: TrustBundle): boolean {
-    return this.#bundles.delete(trustDomain)
+  delete({ owner, trustDomain }: TrustBundle): boolean {
+    return owner ? this.#own.delete(owner) : this.#bundles.delete(trustDomain)
   }
 
   /** The bundle of the identity, new if it has none. */
   openOwn(identity: SpiffeId): TrustBundle {
-    return this.#own.open(identity)
-  }
-
-  forgetOwn(identity: SpiffeId): TrustBundle | undefined {
-    return this.#own.forget(identity)
+    const present = this.#own.get(identity)
+    if (present) return present
+    const { ownSettleMs, overlapMs } = this.#times
+    const roots = new BundleRoots(overlapMs, MAX_OWN_LENGTH, this.#ownBudget)
+    const bundle = new TrustBundle(trustDomainOf(identity), ownSettleMs, roots, undefined, identity)
+    this.#own.set(identity, bundle)
+    return bundle
   }
 
   /** The roots that are trusted in a trust domain, or with `identity` by that identity, which may have its own roots. */
   current(trustDomain: string, identity?: SpiffeId): TrustBundleSecret | undefined {
-    return unionOf(identity && this.#own.bundle(identity), this.#bundles.get(trustDomain))
+    return unionOf(identity && this.#own.get(identity), this.#bundles.get(trustDomain))
   }
 
   /** The bundles of all trust domains; its own trust domain's as `identity` sees it. */
@@ -114,7 +119,7 @@ export class BundleTable {
 
   /** The bundle that holds this root for an identity. */
   holderOf(identity: SpiffeId, fingerprint: string): TrustBundle | undefined {
-    const own = this.#own.bundle(identity)
+    const own = this.#own.get(identity)
     if (own?.anchor(fingerprint)) return own
     const bundle = this.#bundles.get(trustDomainOf(identity))
     return bundle?.anchor(fingerprint) ? bundle : undefined
@@ -124,7 +129,7 @@ export class BundleTable {
   anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
     const bundle = this.#bundles.get(trustDomainOf(identity))
     const hasAll = bundle && roots.every(({ fingerprint }) => bundle.anchor(fingerprint))
-    if (hasAll && !this.#own.bundle(identity)) return bundle.anchors()
+    if (hasAll && !this.#own.has(identity)) return bundle.anchors()
     const bundles = this.of(identity)
     const known = bundles.flatMap(each => each.anchors())
     const usable = roots.filter(({ fingerprint }) => !bundles.some(each => each.isRevoked(fingerprint)))
@@ -136,4 +141,21 @@ export class BundleTable {
     const others = this.#bundles.size - (this.#bundles.has(this.#trustDomain) ? 1 : 0)
     return trustDomain === this.#trustDomain || others < MAX_TRUST_DOMAINS - 1
   }
+}
+
+/** The latest union with each, since thousands of identities have the same own roots. */
+const unions = new WeakMap<
+  TrustBundleSecret,
+  { readonly other: TrustBundleSecret; readonly union: TrustBundleSecret }
+>()
+
+/** The roots that an identity trusts: its own and its trust domain's. */
+export function unionOf(own: TrustBundle | undefined, domain: TrustBundle | undefined): TrustBundleSecret | undefined {
+  if (!own?.secret || !domain?.secret) return own?.secret ?? domain?.secret
+  const known = unions.get(own.secret)
+  if (known?.other === domain.secret) return known.union
+  const roots = [...own.anchors(), ...domain.anchors()]
+  const union = bundleSecret(own.trustDomain, roots, domain.revocationOf(roots))
+  unions.set(own.secret, { other: domain.secret, union })
+  return union
 }

@@ -1,6 +1,5 @@
 /** A certificate as node:crypto reads it, and what node:crypto does not tell: the bytes of its fields, its key usage, its URI names. */
 import { X509Certificate } from 'node:crypto'
-import { datesOf } from './certificate-dates.ts'
 import {
   BIT_STRING,
   BOOLEAN,
@@ -48,6 +47,23 @@ export interface KeyUsage {
   readonly digitalSignature: boolean
   readonly keyCertSign: boolean
   readonly cRLSign: boolean
+}
+
+export interface CertificateDates {
+  /** Milliseconds since the epoch. */
+  readonly notBefore: number
+  readonly notAfter: number
+}
+
+/** `undefined` unless both are dates, since OpenSSL parses any text as one: a deadline that is not a number would stop the clock for all others. */
+export function datesOf({
+  validFrom,
+  validTo,
+  validFromDate,
+  validToDate,
+}: X509Certificate): CertificateDates | undefined {
+  if (Number.isNaN(Date.parse(validFrom)) || Number.isNaN(Date.parse(validTo))) return undefined
+  return { notBefore: validFromDate.getTime(), notAfter: validToDate.getTime() }
 }
 
 /** Throws where OpenSSL cannot read it, or its parts are not DER. */

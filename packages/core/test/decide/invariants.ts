@@ -36,7 +36,7 @@ export function checkInvariants(world: World): void {
   }
   claim(state.queue.waiting === queued, () => `${queued} are queued, and ${state.queue.waiting} wait in the queue`)
   claim(state.queue.running === flights.size, () => `${flights.size} in flight, and ${state.queue.running} counted`)
-  claim(flights.size <= world.policy.concurrency, () => `${flights.size} in flight, of ${world.policy.concurrency}`)
+  claim(flights.size <= state.ca.window.max, () => `${flights.size} in flight, of ${state.ca.window.max}`)
   claim(
     state.restoring.running === world.reads.length,
     () => `${world.reads.length} are read, and ${state.restoring.running} counted`,

@@ -1,7 +1,7 @@
 /** A server's streams: each gets the roots and their later versions, and accepts them, rejects them, or says nothing. */
 
-import type { Receipts, StreamReceipts } from '../../src/secrets/receipts.ts'
 import type { TrustBundleSecret } from '../../src/secrets/secret-item.ts'
+import type { Receipts, StreamReceipts } from '../../src/trust/bundle-receipts.ts'
 import type { Random } from './random.ts'
 
 export const MOODS = ['accepts', 'accepts', 'accepts', 'rejects', 'silent'] as const

@@ -7,6 +7,7 @@ import type { Random } from './random.ts'
 export interface Settings extends Omit<Policy, 'random' | 'slotOf' | 'refusalOf'>, Pick<StateParts, 'idle'> {
   readonly identities: number
   readonly ttlSeconds: number
+  readonly concurrency: number
   readonly timeoutMs: number
   readonly overlapMs: number
   readonly hasStore: boolean
