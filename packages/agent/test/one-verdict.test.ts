@@ -238,7 +238,8 @@ const ROWS: readonly Row[] = [
         const issued = bench.secrets.entry(A)?.lastSuccessAt
         await bench.advanceUntil(() => bench.secrets.entry(A)?.lastSuccessAt !== issued)
       }
-      await bench.clock.advance((bench.secrets.entry(A)?.renewAt ?? 0) - bench.clock.now() - SECOND)
+      const planned = bench.secrets.entry(A)?.renewAt ?? 0
+      await bench.advanceUntil(() => bench.clock.now() >= planned - 2 * SECOND)
     },
     readiness: [200, 200],
     problems: [],

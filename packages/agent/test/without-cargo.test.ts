@@ -15,7 +15,7 @@ test('npm test runs without cargo, and counts as skipped what needs the addon', 
   timeout: TIMEOUT_MS,
 }, async () => {
   using copy = new WorkingCopy()
-  await using tests = copy.start('npm', ['test', '--', '--projects=native-keygen'], shellEnvironment(path))
+  await using tests = copy.start('npm', ['test', '--', '--workspace=packages/native-keygen'], shellEnvironment(path))
   assert.equal(await tests.code(), 0, tests.output)
   assert.match(tests.output, /livery setup: cargo was not found: keys come from WebCrypto/)
   assert.match(tests.output, /# Cannot load the native key generator/)
