@@ -25,6 +25,7 @@ const NPM_OPTIONS = [
   '--loglevel=error',
   '--no-audit',
   '--no-fund',
+  '--no-progress',
 ]
 
 checkFolder()

@@ -71,14 +71,9 @@ interface ColdStart {
 }
 
 async function measureWall(bench: Bench): Promise<Comparison[]> {
-  const targets = [
-    [1_000, 0.9],
-    [5_000, 3],
-    [10_000, 6],
-  ] as const
-  const starts = targets.map(([identities, seconds]) => {
+  const starts = [1_000, 5_000, 10_000].map(identities => {
     const start = liveryStart(bench, 'cold-start', identities, 'a client and connection each', onConnectionsOfTheirOwn)
-    return { ...start, figures: [LAST_SECRET], atMost: { [LAST_SECRET]: seconds } }
+    return { ...start, figures: [LAST_SECRET] }
   })
   return compare(bench, starts)
 }

@@ -5,7 +5,7 @@ import { type Comparison, isMet } from './comparison.ts'
 import { toMarkdown, withTable } from './comparison-table.ts'
 import type { Run } from './run.ts'
 
-const HEADLINES = ['ecdsa-istio', 'rsa-simd', 'serving', 'push', 'cold-start', 'memory']
+const HEADLINES = ['ecdsa-istio', 'rsa-simd', 'serving', 'push', 'cold-spire', 'memory']
 const READMES = [
   ['../../README.md', () => true],
   ['../../../README.md', isForTheTop],
