@@ -20,11 +20,15 @@ const target = resolve(name)
 makeFolder()
 cpSync(template, target, { recursive: true })
 const description = `A CA plugin for Livery: ${name}`
-edit('package.json', text => `${JSON.stringify({ ...JSON.parse(text), name, description }, undefined, 2)}\n`)
+edit(
+  'package.json',
+  text => `${JSON.stringify({ ...JSON.parse(text), name, description, private: undefined }, undefined, 2)}\n`,
+)
 edit('index.ts', text => text.replace("name: 'example'", `name: '${name}'`))
 writeFileSync(join(target, 'README.md'), readme())
 console.log(`${target} has the plugin ${name}, which passes the conformance kit. Next:`)
 console.log(`  cd ${name} && npm install && npm test`)
+console.log('  (until @livery/core and @livery/ca-plugins are on a registry, install their tarballs first)')
 
 function makeFolder() {
   try {

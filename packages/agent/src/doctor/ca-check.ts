@@ -174,14 +174,16 @@ function refused(subject: string, error: unknown): CAResult {
   const code = error instanceof CAError ? error.code : 'unavailable'
   const isTimeout = error instanceof Error && error.name === 'TimeoutError'
   const reason = error instanceof ConfigError ? describeConfigError(error) : error
+  const isLocal = error instanceof CAError && error.local
+  const asked = isLocal ? 'The CA was not asked.' : 'It was asked for one test certificate.'
   const text = isTimeout ? `it did not answer within ${TIMEOUT_MS / 1000} s` : scrub(reason)
   const remedy = CLOCK_FAULT.test(text)
     ? "Compare the clock here with the CA's (timedatectl), and look at the dates of its own certificate"
-    : (REMEDIES[code] ?? 'Run livery ca test with this configuration: it shows case by case what fails')
+    : isLocal
+      ? 'Correct on this node what the message names'
+      : (REMEDIES[code] ?? 'Run livery ca test with this configuration: it shows case by case what fails')
   return {
-    findings: [
-      wrong('ca', subject, `${code}: ${text.replace(/\.?$/, '.')} It was asked for one test certificate.`, remedy),
-    ],
+    findings: [wrong('ca', subject, `${code}: ${text.replace(/\.?$/, '.')} ${asked}`, remedy)],
     code,
     hasIssued: false,
   }

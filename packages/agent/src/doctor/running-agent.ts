@@ -53,7 +53,7 @@ function findingOf(problem: Problem, now: number, caCode: CAErrorCode | undefine
     CHECKS[code] ?? 'agent',
     name ?? 'livery run',
     scrub(`${headline({ ...problem, count }, now)}${reason === '' ? '' : `: ${reason}`}`),
-    `${follows ? CA_IS_CAUSE : remedy}${others.length === 0 ? '' : ` Run: ${others.join('; ')}`}`,
+    follows ? CA_IS_CAUSE : `${remedy}${others.length === 0 ? '' : ` Run: ${others.join('; ')}`}`,
   )
 }
 

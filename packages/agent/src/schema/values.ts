@@ -218,7 +218,8 @@ export const callerSelector: Schema<string> = text(
 
 /** A file mode, quoted: YAML 1.1 and 1.2 read a bare 0660 as two different numbers. */
 export const socketMode: Schema<number> = scalar('file mode in quotes', input => {
-  const remedy = 'Write it in octal and in quotes: "0660"'
+  const typed = /^[0-7]{3}$/.test(String(input)) ? `0${input}` : '0660'
+  const remedy = `Write it in octal and in quotes: "${typed}"`
   if (typeof input !== 'string') return new Fault('is a bare number, which YAML does not read as octal', remedy)
   if (!/^0?[0-7]{3}$/.test(input)) return new Fault('is not a file mode', remedy)
   return Number.parseInt(input, 8)
