@@ -20,7 +20,7 @@ const clone = join(home, 'livery')
 try {
   execFileSync('git', ['clone', '--quiet', root, clone])
   const agent = terminal('SECRET_TTL=60s npm start')
-  await agent.shows(/next: .*\n/)
+  await agent.shows(/next: [^\n]*\n/)
   const started = agent.rows()
   const certs = terminal('npx livery certs')
   await certs.ended

@@ -48,12 +48,12 @@ function findingOf(problem: Problem, now: number, caCode: CAErrorCode | undefine
   const follows = caCode !== undefined && (code === caCode || (code === 'ca-down' && isAbsence(caCode)))
   const isWrong = severity === 'critical' || isUnready(problem, severity === 'warning' ? 'strict' : 'default')
   const report = isWrong ? wrong : warning
-  const others = commands.filter(command => command !== 'livery doctor')
+  const others = commands.filter(command => !(command === 'livery doctor' || (follows && command === 'livery ca test')))
   return report(
     CHECKS[code] ?? 'agent',
     name ?? 'livery run',
     scrub(`${headline({ ...problem, count }, now)}${reason === '' ? '' : `: ${reason}`}`),
-    follows ? CA_IS_CAUSE : `${remedy}${others.length === 0 ? '' : ` Run: ${others.join('; ')}`}`,
+    `${follows ? CA_IS_CAUSE : remedy}${others.length === 0 ? '' : ` Run: ${others.join('; ')}`}`,
   )
 }
 
