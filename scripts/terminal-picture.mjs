@@ -33,8 +33,7 @@ try {
 
 /** A command at work in a terminal of the clone. */
 function terminal(command) {
-  const own = Object.entries(process.env).filter(([name]) => !name.startsWith('npm_'))
-  const env = { ...Object.fromEntries(own), npm_config_progress: 'false' }
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith('npm_')))
   const words = ['--quiet', '--flush', '--return', '--command', `stty cols ${COLUMNS} && ${command}`, '/dev/null']
   const child = spawn('script', words, { cwd: clone, env, stdio: ['pipe', 'pipe', 'inherit'] })
   const ended = once(child, 'close')

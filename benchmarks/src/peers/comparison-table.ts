@@ -22,7 +22,7 @@ export function toMarkdown(
 
 export function tellSkipped({ row, what, reason }: Skipped): string {
   if (what === 'failure') return `Failed: ${row}: ${reason}`
-  return `Skipped: ${what === 'row' ? row : `the peer of ${row}`}, since ${reason}.`
+  return `Skipped ${row}${what === 'row' ? '' : ' (peer)'}: ${reason}.`
 }
 
 /** Puts `table` between the markers of a README; `undefined` when it has none. */

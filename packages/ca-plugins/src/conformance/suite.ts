@@ -68,8 +68,8 @@ export function suite(options: SuiteOptions): void {
   for (const each of BENCH_CASES) {
     const reason = reasonToSkip(each, bench, without)
     const name = `${each.group}: ${each.name}`
-    if (reason === undefined)
-      register(name, () => runCase({ ...bench, intermediates: each.intermediates ?? true }, on => each.run(on)))
+    const { intermediates } = each
+    if (reason === undefined) register(name, () => runCase({ ...bench, intermediates }, on => each.run(on)))
     else registerSkipped(name, reason)
   }
   if (plugin)

@@ -21,6 +21,8 @@ interface Subscription {
   isDue: boolean
 }
 
+type SubscriptionContext = Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>
+
 /** Longer than any version that this server sends. */
 const MAX_VERSION = 128
 
@@ -29,14 +31,14 @@ const MAX_VERSION = 128
  * once the rules or the identities change. The budget of the caller bounds all entries.
  */
 export class Subscriptions implements Disposable {
-  readonly #context: Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>
+  readonly #context: SubscriptionContext
   readonly #entries = new Map<string, Subscription>()
   /** Distinct entries, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
   /** `wake` is never called during a call of the subscriptions. */
-  constructor(context: Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>) {
+  constructor(context: SubscriptionContext) {
     this.#context = context
   }
 

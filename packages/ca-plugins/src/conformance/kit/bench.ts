@@ -28,8 +28,8 @@ export interface BenchOptions {
   readonly patienceMs: number
   readonly timeoutMs: number | undefined
   readonly slow: boolean
-  /** Default `true`. */
-  readonly intermediates?: boolean
+  /** As for {@link FakeCA.create}. */
+  readonly intermediates?: boolean | undefined
 }
 
 const IDENTITIES = 64
@@ -43,7 +43,7 @@ export async function withBench(
   use: (bench: Bench) => Promise<void>,
 ): Promise<void> {
   using clock = new MovableClock()
-  const { create, capabilities, trustDomain, patienceMs, timeoutMs, slow, intermediates = true } = options
+  const { create, capabilities, trustDomain, patienceMs, timeoutMs, slow, intermediates } = options
   using ca = await FakeCA.create({ clock, trustDomain, intermediates })
   const context = createKitContext(clock, trustDomain)
   const identities = identitiesOf(trustDomain)

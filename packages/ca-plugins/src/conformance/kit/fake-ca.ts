@@ -48,7 +48,7 @@ export interface FakeCAOptions {
   /** Default `cluster.local`. */
   readonly trustDomain?: string
   /** Default `true`. Otherwise its root signs the leaves itself. */
-  readonly intermediates?: boolean
+  readonly intermediates?: boolean | undefined
 }
 
 /** A key and its certificate, as a source that brings its own key would find them. */
