@@ -110,6 +110,11 @@ const https: readonly Omit<Mutation, 'of'>[] = [
     ],
     caughtBy: 'errors: "unavailable"',
   },
+  {
+    that: 'leaves its connections for the server to close',
+    changes: [['    await this.#http[Symbol.asyncDispose]()\n', '']],
+    caughtBy: 'handles: no socket',
+  },
 ]
 
 const grpc: readonly Omit<Mutation, 'of'>[] = [

@@ -2,7 +2,7 @@
 import { type BenchOptions, withBench } from '../kit/bench.ts'
 import type { Bench } from '../kit/conformance-case.ts'
 import { issue } from '../kit/expectations.ts'
-import { expectNone } from '../kit/in-time.ts'
+import { close, expectNone } from '../kit/in-time.ts'
 import { describe, noteOpened, type Opened, openFiles } from '../kit/opened-resources.ts'
 
 /** Resources that come and go with every turn of the event loop. */
@@ -40,7 +40,7 @@ export async function leaveNothingOpen(options: BenchOptions): Promise<void> {
   const before = openResources()
   const filesBefore = openFiles()
   await noteOpened(async opened => {
-    for (let client = 0; client < CLIENTS; client++) await withBench(options, opened, useClient)
+    for (let client = 0; client < CLIENTS; client++) await withBench(options, opened, useAndClose)
     const left = () => [
       ...leftOpen(before).map(kind => `${kind}, which keeps the process alive`),
       ...leaks(opened.open()),
@@ -50,10 +50,18 @@ export async function leaveNothingOpen(options: BenchOptions): Promise<void> {
   })
 }
 
-async function useClient(on: Bench): Promise<void> {
+/** Looks at connections while the server runs: its end would end them too. */
+async function useAndClose(on: Bench): Promise<void> {
   await issue(on)
   await issue(on)
   on.client.subscribe?.(() => {})
+  // The group `close` judges whether closing works.
+  await close(on.client, on.patienceMs).catch(() => {})
+  await expectNone(
+    () => on.opened.connections().map(describe),
+    Math.min(on.patienceMs, LONGEST_END_MS),
+    'open after the client was closed, while its server was not',
+  )
 }
 
 /** Resources that one place opened as often as there were clients. */

@@ -26,6 +26,8 @@ const KINDS: ReadonlyMap<string, string> = new Map([
   ['WORKER', 'thread'],
 ])
 const PROGRAM = 'program'
+/** The operation that connects a socket: its trigger is the socket. A socket that a server accepts and the pipe of a program have none. */
+const CONNECTS = new Set(['PIPECONNECTWRAP', 'TCPCONNECTWRAP'])
 /** A plugin may be behind the frames of a library. */
 const STACK_DEPTH = 50
 
@@ -46,8 +48,10 @@ export async function noteOpened<T>(use: (opened: OpenedResources) => Promise<T>
 export class OpenedResources {
   readonly #context = new AsyncLocalStorage<true>()
   readonly #open = new Map<number, Opened>()
+  readonly #connected = new Set<number>()
   readonly #hook = createHook({
-    init: (id, type, _trigger, resource) => {
+    init: (id, type, trigger, resource) => {
+      if (CONNECTS.has(type)) this.#connected.add(trigger)
       const kind = KINDS.get(type)
       if (kind === undefined || !this.#context.getStore()) return
       const trace = deepTrace()
@@ -75,6 +79,11 @@ export class OpenedResources {
 
   programs(): readonly Opened[] {
     return this.open().filter(({ kind }) => kind === PROGRAM)
+  }
+
+  /** The connections that this process has made, without those that it accepted. */
+  connections(): readonly Opened[] {
+    return [...this.#open].filter(([id]) => this.#connected.has(id)).map(([, opened]) => opened)
   }
 
   release(): void {
