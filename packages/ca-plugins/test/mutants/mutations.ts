@@ -8,6 +8,8 @@ export interface Mutation {
   readonly changes: readonly Change[]
   /** How the name of the case begins. */
   readonly caughtBy: string
+  /** What the message must say where the plugin's own error does not. */
+  readonly says?: RegExp
   /** It takes as long as thousands of requests: it is tried with LIVERY_SLOW only. */
   readonly slow?: true
 }
@@ -111,6 +113,42 @@ const https: readonly Omit<Mutation, 'of'>[] = [
     caughtBy: 'errors: "unavailable"',
   },
   {
+    that: 'forgets the token file',
+    changes: [['await this.#token(tokenFile, signal)', 'tokenFile ? undefined : await this.#token(tokenFile, signal)']],
+    caughtBy: 'token: the token of a request with a tokenFile',
+    says: /no token was sent.*tokenFile/,
+  },
+  {
+    that: 'passes an empty chain on',
+    changes: [
+      ["this.#chains.read(texts(answer['chain']), { action, remedy: REMEDY })", "{ chain: texts(answer['chain']) }"],
+    ],
+    caughtBy: 'answers: empty-chain',
+    says: /resolved with 0 certificates/,
+  },
+  {
+    that: 'chokes on garbage in a callback',
+    changes: [
+      [
+        '    const answer = await this.#http.request(request)\n',
+        "    const answer = await this.#http.request(request)\n    if (answer.text.startsWith('<')) await new Promise(() => setImmediate(() => JSON.parse(answer.text)))\n",
+      ],
+    ],
+    caughtBy: 'answers: garbage',
+    says: /threw in a callback.*SyntaxError.*\n.*garbage: <!DOCTYPE/,
+  },
+  {
+    that: 'answers an abort with its own AbortError',
+    changes: [
+      [
+        '    const answer = await this.#http.request(request)\n',
+        "    const answer = await this.#http.request(request).catch(error => {\n      throw request.signal.aborted ? new DOMException('', 'AbortError') : error\n    })\n",
+      ],
+    ],
+    caughtBy: 'cancellation: an abort in flight rejects',
+    says: /in place of signal\.reason/,
+  },
+  {
     that: 'leaves its connections for the server to close',
     changes: [['    await this.#http[Symbol.asyncDispose]()\n', '']],
     caughtBy: 'handles: no socket',
@@ -187,7 +225,7 @@ const program: readonly Omit<Mutation, 'of'>[] = [
   {
     that: 'leaves the program running',
     changes: [['const settings = { signal,', 'const settings = {']],
-    caughtBy: 'cancellation: an abort in flight ends the program',
+    caughtBy: 'cancellation: an abort in flight leaves no program',
   },
   {
     that: 'reads whatever the program prints',

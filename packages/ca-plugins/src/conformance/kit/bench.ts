@@ -1,4 +1,5 @@
 /** One case's surroundings: a fake CA, the author's stand-in server around it, and a client of the plugin. */
+import { AssertionError } from 'node:assert'
 import type { CACapabilities, CAClient, CAContext, SpiffeId } from '@livery/core/plugin'
 import { isSpiffeId } from '@livery/core/plugin'
 import type { Bench } from './conformance-case.ts'
@@ -8,6 +9,7 @@ import { createKitContext } from './kit-context.ts'
 import { firstOf } from './kit-request.ts'
 import { MovableClock } from './movable-clock.ts'
 import type { OpenedResources } from './opened-resources.ts'
+import { failByThrown } from './thrown-in-callbacks.ts'
 
 /** The argument of the author's `create`. */
 export interface ConformanceSetup {
@@ -56,7 +58,7 @@ export async function withBench(
     return client
   }
   try {
-    await use({
+    const bench: Bench = {
       client: await open(),
       capabilities,
       clock,
@@ -72,11 +74,24 @@ export async function withBench(
       timeoutMs,
       slow,
       reopen: open,
-    })
+    }
+    await failByThrown(() => use(bench))
+  } catch (error) {
+    throw withLastAnswer(error, ca)
   } finally {
     ca.release()
     for (const close of closers.reverse()) await inTime(Promise.resolve(close()), patienceMs, 'the end of the case')
   }
+}
+
+/** The error with what the CA had answered: a plugin's error need not say it. */
+function withLastAnswer(error: unknown, { lastAnswer }: FakeCA): unknown {
+  if (!(error instanceof Error) || lastAnswer === undefined) return error
+  const message = `${error.message}\nThe last answer of the CA was ${lastAnswer}.`
+  // A check of the kit has said all; the stack of another error shows where in the plugin it began.
+  return Object.assign(new AssertionError({ message }), {
+    cause: error instanceof AssertionError ? error.cause : error,
+  })
 }
 
 function identitiesOf(trustDomain: string): readonly SpiffeId[] {

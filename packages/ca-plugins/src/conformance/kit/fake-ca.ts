@@ -3,6 +3,7 @@ import 'reflect-metadata'
 import { type CAChange, CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import { CertificateAuthority } from '../../plugins/embedded/certificate-authority.ts'
+import { answerInWords } from './answer-in-words.ts'
 import type { CAFault, RefusalCode } from './fake-ca-fault.ts'
 import { createKeyMaterial } from './key-material.ts'
 
@@ -86,6 +87,7 @@ export class FakeCA implements Disposable {
   readonly #arrivals = new Set<() => void>()
   #released = Promise.withResolvers<void>()
   #requests = 0
+  #lastAnswer: string | undefined
   #endlessBytes = 0
 
   private constructor(authority: CertificateAuthority, clock: Clock & { shiftMs: number }) {
@@ -117,6 +119,11 @@ export class FakeCA implements Disposable {
     return this.#requests
   }
 
+  /** What it answered last, in words; `undefined` before the first answer. */
+  get lastAnswer(): string | undefined {
+    return this.#lastAnswer
+  }
+
   /** How many bytes of endless answers have been taken. */
   get endlessBytes(): number {
     return this.#endlessBytes
@@ -142,6 +149,12 @@ export class FakeCA implements Disposable {
     this.#requests++
     for (const wake of this.#arrivals) wake()
     this.#arrivals.clear()
+    const answer = await this.#answerOrRefuse(request)
+    this.#lastAnswer = answerInWords(answer, request, this.token)
+    return answer
+  }
+
+  async #answerOrRefuse(request: FakeCARequest): Promise<FakeCAAnswer> {
     try {
       if (this.repeats) return await this.#signOnce(request)
       return await this.#answer({ ...request, identity: request.identity ?? identityOf(request.csr) })

@@ -25,12 +25,18 @@ export function started<T>(promise: Promise<T>): Promise<T> {
 /** The reason that `promise` rejects with, in time; an `AssertionError` if it resolves. */
 export async function rejection(promise: Promise<unknown>, patienceMs: number, what: string): Promise<unknown> {
   const outcome = promise.then(
-    () => ({ rejected: false as const }),
+    value => ({ rejected: false as const, value }),
     (reason: unknown) => ({ rejected: true as const, reason }),
   )
   const settled = await inTime(outcome, patienceMs, what)
   if (settled.rejected) return settled.reason
-  throw new AssertionError({ message: `${what} resolved; it should have been rejected` })
+  throw new AssertionError({ message: `${what} resolved${amountOf(settled.value)}; it should have been rejected` })
+}
+
+/** Only the number: a certificate may come with its key. */
+function amountOf(value: unknown): string {
+  const list = typeof value === 'object' && value !== null && 'chain' in value ? value.chain : value
+  return Array.isArray(list) ? ` with ${list.length} certificates` : ''
 }
 
 /** Closes `client`, in time. */
