@@ -8,8 +8,8 @@
 {{- end -}}
 
 {{- define "livery.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "livery.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "livery.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{- define "livery.labels" -}}
