@@ -1,7 +1,7 @@
 /** `npm run simulate`: the load of many nodes on a CA, and its effect on them. `--help` lists the options. */
 import { readFile } from 'node:fs/promises'
 import { readOptions } from './option-values.ts'
-import { outputFolder, prettyJson, writeOutput } from './report.ts'
+import { describeMachine, outputFolder, prettyJson, writeOutput } from './report.ts'
 import { findCapacity } from './simulate/capacity.ts'
 import { month } from './simulate/month.ts'
 import { HELP, parseOptions, type ScenarioName } from './simulate/options.ts'
@@ -58,8 +58,9 @@ async function runScenario(
   const { nodes, identities, replicas, rate } = settings
   const fleet = `${whole(nodes)} nodes × ${whole(identities)} identities, ${whole(replicas)} × ${whole(rate)} signatures/s`
   process.stdout.write(`## ${title} (${fleet})\n\n${toTable(rows)}\n`)
-  await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(title, fleet, rows))
-  const outages = plotOutages(title, fleet, rows)
+  const simulated = { title, fleet, machine: describeMachine(new Date()) }
+  await writeOutput(folder, `plots/simulate-${name}.svg`, plotLoad(simulated, rows))
+  const outages = plotOutages(simulated, rows)
   if (outages !== undefined) await writeOutput(folder, `plots/simulate-${name}-outages.svg`, outages)
   return toJson(rows)
 }

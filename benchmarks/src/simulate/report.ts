@@ -1,5 +1,6 @@
 /** Shows a simulation: a table with notes, the same as JSON, and a plot of the load with the capacity in it. */
 import { linePlot, type PlotSeries } from '../plot.ts'
+import { type Machine, tellMachine } from '../report.ts'
 import { outageName } from './month.ts'
 import { peaks } from './rates.ts'
 import type { Row } from './scenarios.ts'
@@ -67,14 +68,21 @@ function roundAll(value: object): Record<string, unknown> {
 const MOST_POINTS = 300
 const HOUR_S = 3_600
 
-/** Plots calls by the second; each point is the peak of its interval. `fleet` is the subtitle: what was simulated. */
-export function plotLoad(title: string, fleet: string, rows: readonly Row[]): string {
+/** Where a plot comes from; `fleet` is what was simulated. */
+export interface Simulated {
+  readonly title: string
+  readonly fleet: string
+  readonly machine: Machine
+}
+
+/** Plots calls by the second; each point is the peak of its interval. */
+export function plotLoad({ title, fleet, machine }: Simulated, rows: readonly Row[]): string {
   const [unit, secondsPer] = timeUnit(rows)
   const series = rows.map(row => loadOf(row, secondsPer(row)))
   const end = Math.max(...series.flatMap(({ points }) => points.map(([at]) => at)))
   return linePlot({
     title,
-    conditions: `Simulated: ${fleet}. Each point is the highest second of its stretch; 0.1 stands for none`,
+    conditions: `Simulated: ${fleet}. Each point is the highest second of its stretch; 0.1 stands for none. ${tellMachine(machine)}`,
     x: { name: `${unit} since the start of the measurement` },
     y: { name: 'calls to the CA a second', log: true },
     series: [...series, ...capacitiesOf(rows, end)],
@@ -86,7 +94,7 @@ const AFTER_MINUTES = 120
 const MOST_MINUTES = 900
 
 /** Plots each outage of the first row: identities that fail or lack a certificate, from shortly before it to its aftermath. */
-export function plotOutages(title: string, fleet: string, rows: readonly Row[]): string | undefined {
+export function plotOutages({ title, fleet, machine }: Simulated, rows: readonly Row[]): string | undefined {
   const [{ variant, trouble } = { variant: '', trouble: undefined }] = rows
   if (!trouble) return undefined
   const series = trouble.outages.flatMap(({ afterMs, forMs, manner }) => {
@@ -105,7 +113,7 @@ export function plotOutages(title: string, fleet: string, rows: readonly Row[]):
   })
   return linePlot({
     title: `${title}: identities in trouble`,
-    conditions: `Simulated: ${fleet}; ${variant}, by the minute`,
+    conditions: `Simulated: ${fleet}; ${variant}, by the minute. ${tellMachine(machine)}`,
     x: { name: 'hours since the CA went away' },
     y: { name: '% of the identities' },
     series,
