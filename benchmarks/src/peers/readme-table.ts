@@ -1,4 +1,4 @@
-/** Writes the table of a run between the markers of the READMEs: the whole table for the benchmarks, the main rows at the top. */
+/** Writes the table of a run between the markers of the READMEs: all comparisons for the benchmarks, the main ones at the top. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { type Comparison, isMet } from './comparison.ts'
@@ -7,7 +7,7 @@ import type { Run } from './run.ts'
 
 const HEADLINES = ['ecdsa-istio', 'rsa-simd', 'serving', 'push', 'cold-spire', 'memory']
 const READMES = [
-  ['../../README.md', () => true],
+  ['../../README.md', isCompared],
   ['../../../README.md', isForTheTop],
 ] as const
 
@@ -22,6 +22,11 @@ export async function writeTable(
     if (updated !== undefined) await writeFile(path, updated)
     say(updated === undefined ? `${path} has no markers for the table` : `wrote the table to ${path}`)
   }
+}
+
+/** Figures of Livery alone, without a target, are in the results and the plots. */
+function isCompared({ peer, target }: Comparison): boolean {
+  return peer !== undefined || target !== undefined
 }
 
 /** The top has main rows with a target, and each whose target is missed. */
