@@ -1,7 +1,7 @@
 /** Plugins whose answers or errors are wrong. */
 import { generateKeyPairSync } from 'node:crypto'
 import type { CertificateRequest, CertificateSigningRequest, IssuedCertificate } from '@livery/core/plugin'
-import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca-answer.ts'
 import { createKeyMaterial } from '../src/conformance/kit/key-material.ts'
 import { answering, type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'

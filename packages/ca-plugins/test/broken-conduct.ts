@@ -10,7 +10,8 @@ import type {
   CertificateSigningRequest,
   IssuedCertificate,
 } from '@livery/core/plugin'
-import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCA } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca-answer.ts'
 import { type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 

@@ -8,7 +8,8 @@ import {
   type IssuedCertificate,
 } from '@livery/core/plugin'
 import type { ConformanceGroup } from '../src/conformance/kit/conformance-case.ts'
-import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCA } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca-answer.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 
 type Refused = Extract<FakeCAAnswer, { kind: 'refused' }>

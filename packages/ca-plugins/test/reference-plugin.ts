@@ -10,7 +10,8 @@ import {
   type IssuedCertificate,
   untilAborted,
 } from '@livery/core/plugin'
-import type { FakeCA, FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCA } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca-answer.ts'
 
 export const REFERENCE_CAPABILITIES: CACapabilities = {
   roots: 'push',

@@ -9,7 +9,7 @@ import {
   type IssuedCertificate,
   pemToDer,
 } from '@livery/core/plugin'
-import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca.ts'
+import type { FakeCAAnswer } from '../src/conformance/kit/fake-ca-answer.ts'
 import { answering, type BrokenPlugin, newError, refusing } from './broken-plugin.ts'
 import { ReferenceClient } from './reference-plugin.ts'
 

@@ -2,8 +2,9 @@
 
 export type { ConformanceSetup } from './kit/bench.ts'
 export type { ConformanceGroup } from './kit/conformance-case.ts'
-export type { BroughtCertificate, FakeCAAnswer, FakeCAOptions, FakeCARequest } from './kit/fake-ca.ts'
+export type { BroughtCertificate, FakeCAOptions } from './kit/fake-ca.ts'
 export { FakeCA } from './kit/fake-ca.ts'
+export type { FakeCAAnswer, FakeCARequest } from './kit/fake-ca-answer.ts'
 export type { CAFault, CASwitch, RefusalCode } from './kit/fake-ca-fault.ts'
 export { CA_SWITCHES } from './kit/fake-ca-fault.ts'
 export type { ConformanceReport, ConformanceResult, RunAgainstOptions } from './run-against.ts'

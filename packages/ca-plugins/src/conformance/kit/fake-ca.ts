@@ -3,44 +3,9 @@ import 'reflect-metadata'
 import { type CAChange, CAError, type Clock, isSpiffeId, pemToDer, type SpiffeId } from '@livery/core/plugin'
 import { Pkcs10CertificateRequest, SubjectAlternativeNameExtension } from '@peculiar/x509'
 import { CertificateAuthority } from '../../plugins/embedded/certificate-authority.ts'
-import { answerInWords } from './answer-in-words.ts'
-import type { CAFault, RefusalCode } from './fake-ca-fault.ts'
+import { answerInWords, type FakeCAAnswer, type FakeCARequest } from './fake-ca-answer.ts'
+import type { CAFault } from './fake-ca-fault.ts'
 import { createKeyMaterial } from './key-material.ts'
-
-/** A request as the stand-in server has read it. */
-export interface FakeCARequest {
-  /** PKCS#10, as PEM or DER. */
-  readonly csr: string | Uint8Array
-  /** Default: an hour. */
-  readonly ttlSeconds?: number
-  /** Default: the URI that the CSR names. */
-  readonly identity?: SpiffeId
-  /** The bearer token of the request. */
-  readonly token?: string
-}
-
-/** The answer that the stand-in server writes, in the form of its protocol. */
-export type FakeCAAnswer =
-  | {
-      readonly kind: 'issued'
-      /** PEM, one certificate an element: leaf first, no root, unless a fault wants it otherwise. */
-      readonly chain: readonly string[]
-      /** The root that the chain leads to. */
-      readonly root: string
-      /** Every root of the CA. */
-      readonly roots: readonly string[]
-      /** Send the first half of the answer's bytes, as if it were whole. */
-      readonly truncated: boolean
-    }
-  | { readonly kind: 'refused'; readonly code: RefusalCode; readonly message: string; readonly retryAfterMs?: number }
-  /** Ask again with `collect(id)`. */
-  | { readonly kind: 'pending'; readonly id: string }
-  /** Send this as if it were an answer. */
-  | { readonly kind: 'garbage'; readonly text: string }
-  /** Send piece after piece, each once the client has taken those before it, until the client leaves. */
-  | { readonly kind: 'endless'; readonly pieces: Iterable<string> }
-  /** Cut the connection. */
-  | { readonly kind: 'reset' }
 
 type Issued = Extract<FakeCAAnswer, { kind: 'issued' }>
 
