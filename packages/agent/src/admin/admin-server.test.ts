@@ -577,7 +577,7 @@ test('the error for a port in use names the setting to change', async () => {
   const again = AdminServer.listen({ routes: 'admin', address, source: bench.source, onError: () => {} })
   await assert.rejects(
     again,
-    /Cannot listen on 127\.0\.0\.1:\d+ \(admin\.address\): another process, perhaps another livery, has this port\. Stop it, or change admin\.address\./,
+    /Cannot listen on 127\.0\.0\.1:\d+ \(admin\.address\): another process, perhaps another livery, has this port\. "ss -ltnp" or "lsof -i :\d+" names it\. Stop it, or change admin\.address\./,
   )
 })
 
