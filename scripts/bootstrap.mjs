@@ -57,12 +57,19 @@ async function installDependencies() {
   clearInterval(progress)
   if (status !== 0)
     fail(
-      '`npm ci` failed: see its messages above. Run this with access to the npm registry, or once with it, which fills the npm cache',
+      `\`npm ci\` failed: see its messages above. ${proxyHint()}Run this with access to the npm registry, or once with it, which fills the npm cache`,
     )
   for (const [place] of unverifiedPackages())
     say(`${place} was installed without a hash in the lockfile to check it by`)
   checkNode()
   writeFileSync(stamp, wanted)
+}
+
+/** The variables of the proxy that npm uses, without its address, which can hold a password. */
+function proxyHint() {
+  const names = Object.keys(process.env).filter(name => /^(?:npm_config_)?(?:https?_)?proxy$/i.test(name))
+  const set = names.filter(name => process.env[name])
+  return set.length === 0 ? '' : `npm asks through a proxy: correct or unset ${set.join(', ')} if it is not reachable. `
 }
 
 /** The lockfile pins Node as a package of the platform; if none runs (musl, say), the machine's own Node serves. */
