@@ -168,7 +168,7 @@ test('callers without the addon are refused at the start with exit 78', {
   const sockets = [{ path: 'run/sds.sock', allow: ['spiffe://cluster.local/**'], callers: [{ uid: 1 }] }]
   await using agent = await start(directory, { ...CONFIG, sockets })
   assert.equal((await agent.ended).code, 78)
-  assert.match(agent.stderr, /Cannot tell callers apart on .*needs the native addon/)
+  assert.match(agent.stderr, /Cannot use callers on .*needs the native addon/)
 })
 
 test('WebCrypto keys serve as well, and the start says what generates them', async t => {

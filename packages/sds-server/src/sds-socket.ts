@@ -255,7 +255,7 @@ function createPolicy(config: AccessConfig, context: SdsContext): AccessPolicy {
 /** Why a server without `readPeerCredentials` refuses a socket with `callers` or `identify`. */
 export function unreadableCallers(path: string): string {
   return (
-    `Cannot tell callers apart on ${path}: reading the credentials of a caller needs the native addon, which is not there; ` +
+    `Cannot use callers on ${path}: reading the credentials of a caller needs the native addon, which is not there; ` +
     'install or build it (npm run native), or leave out callers and give each workload a separate socket, ' +
     'with the owner and mode that let only that workload open it'
   )
