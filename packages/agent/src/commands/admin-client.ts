@@ -15,7 +15,8 @@ import { formatListenAddress, type ListenAddress, parseListenAddress } from '../
 import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
-const START = 'Start it with "livery run", or name its address with --admin'
+const START =
+  'Start it with "livery run", or name its address with --admin. If another program has this address, stop that, or change admin.address'
 const OTHER_USER = 'Run the command as root, or as the user that it runs as'
 const NO_FILE =
   'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
