@@ -2,7 +2,7 @@
 // only the steps that are due; runs on the machine's own Node (18 or newer), since the pinned one is a dependency. With --serve-first
 // the page and the addon are built in the background, for the process that started this one.
 import { spawn, spawnSync } from 'node:child_process'
-import { accessSync, constants, rmSync, writeFileSync } from 'node:fs'
+import { accessSync, constants, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNeededNode, NEEDED_NODE } from '../packages/agent/bin/needed-node.js'
 import { buildPage, isPageCurrent } from '../packages/page/build.mjs'
@@ -53,16 +53,36 @@ async function installDependencies() {
     () => say(`still waiting for npm, for ${Math.round((Date.now() - start) / 1_000)} s: Ctrl-C ends it`),
     PROGRESS_EVERY_MS,
   )
-  const status = await runGroup('npm', ['ci', ...NPM_OPTIONS], { cwd: root, output: 2 })
+  const status = await runGroup('npm', ['ci', ...NPM_OPTIONS, ...cacheOption()], { cwd: root, output: 2 })
   clearInterval(progress)
   if (status !== 0)
     fail(
-      '`npm ci` failed: see its messages above. Run this with access to the npm registry, or once with it, which fills the npm cache',
+      `\`npm ci\` failed: see its messages above. ${proxyHint()}Run this with access to the npm registry, or once with it, which fills the npm cache`,
     )
   for (const [place] of unverifiedPackages())
     say(`${place} was installed without a hash in the lockfile to check it by`)
   checkNode()
   writeFileSync(stamp, wanted)
+}
+
+/** A user without a home that it can write to has no cache: npm would advise to run chown. `npm start` says where the cache is. */
+function cacheOption() {
+  const cache = process.env.npm_config_cache
+  try {
+    if (cache) accessSync(mkdirSync(cache, { recursive: true }) ?? cache, constants.W_OK)
+    return []
+  } catch {
+    const own = join(root, '.cache', 'npm')
+    say(`this user cannot write to the npm cache ${cache}: npm uses ${own}`)
+    return ['--cache', own]
+  }
+}
+
+/** The variables of the proxy that npm uses, without its address, which can hold a password. */
+function proxyHint() {
+  const names = Object.keys(process.env).filter(name => /^(?:npm_config_)?(?:https?_)?proxy$/i.test(name))
+  const set = names.filter(name => process.env[name])
+  return set.length === 0 ? '' : `npm asks through a proxy: correct or unset ${set.join(', ')} if it is not reachable. `
 }
 
 /** The lockfile pins Node as a package of the platform; if none runs (musl, say), the machine's own Node serves. */

@@ -115,7 +115,7 @@ test('the second start uses the addon that the first has built', { skip: onDeman
   await allEnded(copy, t)
 })
 
-test('without a registry and with an empty cache the setup gives up and names the remedy', {
+test('without a registry and with no cache the setup gives up and names the remedies', {
   skip: noCopy,
 }, async () => {
   using copy = new WorkingCopy({ dependencies: false })
@@ -123,13 +123,16 @@ test('without a registry and with an empty cache the setup gives up and names th
   await using setup = copy.start('npm', ['start'], {
     ...shellEnvironment(),
     npm_config_registry: registry,
-    npm_config_cache: join(copy.path, '.npm-cache'),
+    HTTPS_PROXY: registry,
+    // A path that nobody can make, as in a home that is read-only.
+    npm_config_cache: join(copy.path, 'package.json', 'cache'),
   })
   assert.equal(await setup.code(), 1)
+  assert.match(setup.output, /this user cannot write to the npm cache .*: npm uses .*\.cache\/npm/)
   assert.match(setup.output, /ECONNREFUSED/)
   assert.match(
     setup.output,
-    /livery setup: `npm ci` failed: .*Run this with access to the npm registry, or once with it/,
+    /livery setup: `npm ci` failed: .* correct or unset HTTPS_PROXY.* Run this with access to the npm registry, or once with it/,
   )
 })
 

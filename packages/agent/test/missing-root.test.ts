@@ -22,5 +22,5 @@ test('a missing root file is a fault of the node: the log does not say that the 
     await agent.line(/"event":"(?:ca-down|shared-failure)"/),
   )
   assert.deepEqual([shared.event, shared.failure], ['shared-failure', 'local unavailable'])
-  assert.match(await agent.line(/"event":"ca-error".*\/a"/), /the CA was not asked.*missing\.pem: ENOENT/)
+  assert.match(await agent.line(/"event":"ca-error".*\/a"/), /this node could not ask the CA.*missing\.pem: ENOENT/)
 })

@@ -61,7 +61,7 @@ test('an agent with the embedded CA serves default and ROOTCA, reports them, and
   assert.match((await livery(['explain', 'ROOTCA', '--admin', admin], { cwd })).stdout, /trust bundle changed: 1 root/)
   const unknown = await livery(['explain', 'spiffe://cluster.local/none', '--admin', admin], { cwd })
   assert.deepEqual([unknown.code, unknown.stdout], [1, ''])
-  assert.match(unknown.stderr, /it is not configured/)
+  assert.match(unknown.stderr, /^livery: This agent does not know "/)
 
   agent.kill('SIGTERM')
   assert.deepEqual(await agent.ended, { code: 0, signal: null })
@@ -331,7 +331,7 @@ test('one scope is debugged while the agent runs, by LOG at the start, by the co
   assert.equal(hushed.code, 1)
   assert.match(
     hushed.stderr,
-    /^livery: Not set to info,sds:error: only the operator .*The level error would hide warnings\.\n$/,
+    /^livery: Not set to info,sds:error\. Only the operator may do this, because the level error would hide warnings\./,
   )
 })
 

@@ -158,7 +158,9 @@ test('check-config shows the store with absolute paths, and refuses unknown keys
   assert.deepEqual(JSON.parse(stdout).config.store, { directory: join(cwd, 'state'), bootstrap: join(cwd, 'pairs') })
   assert.deepEqual(await readdir(cwd), ['livery.yaml'], 'looking at it makes nothing')
   const sealed = { directory: 'state', keyFile: 'key' }
-  assert.equal((await check(sealed)).stderr, '', 'a credential of systemd is in its service only')
+  assert.match((await check(sealed)).stderr, /warning: store\.keyFile \/.*key cannot be used: ENOENT/)
+  const credential = { directory: 'state', keyFile: '/run/credentials/livery.service/absent' }
+  assert.equal((await check(credential)).stderr, '', 'a credential of systemd is in its service only')
   await writeFile(join(cwd, 'key'), Buffer.alloc(31), { mode: 0o600 })
   assert.match(
     (await check(sealed)).stderr,

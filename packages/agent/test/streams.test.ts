@@ -80,5 +80,8 @@ test('each stream has its caller, node, names and versions; nothing of a peer re
 
   const none = await livery(['streams', '--admin', admin, WEB.replace('web', 'wbe')], { cwd })
   assert.equal(none.code, 0)
-  assert.match(none.stderr, new RegExp(`^livery: no stream has ".*wbe"\\. Nobody has asked .* Did you mean ${WEB}\\?`))
+  assert.match(
+    none.stderr,
+    new RegExp(`^livery: no stream has ".*wbe"\\. This agent does not know .* Did you mean ${WEB}\\?`),
+  )
 })

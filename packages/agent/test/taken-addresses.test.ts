@@ -177,6 +177,32 @@ test('readiness and doctor say which endpoint waits, and for what', async t => {
   assert.match(about[0]?.text ?? '', /health\.address.*another process/)
 })
 
+test('the commands of an agent do not ask another agent that has its admin address', async t => {
+  const [first, second] = [temporaryFolder(t), temporaryFolder(t)]
+  const address = `127.0.0.1:${await freePort()}`
+  for (const cwd of [first, second]) await configure(cwd, { admin: { address } })
+  await using other = new LiveryProcess(['--json', 'run'], { cwd: first })
+  await other.line(/"msg":"next: open http:/)
+  await using agent = new LiveryProcess(['--json', 'run'], { cwd: second })
+  const serves = await agent.line(/"msg":"livery .* serves/)
+  assert.match(serves, new RegExp(`admin: waits for ${address}`))
+  await agent.line(/"msg":"next: type \\"livery doctor\\""/)
+  for (const [cwd, code, says] of [
+    [first, 0, /spiffe:/],
+    [second, 1, new RegExp(`another agent listens there, with ${join(first, 'livery.yaml')}. Stop that one`)],
+  ] as const) {
+    const certs = await livery(['certs'], { cwd })
+    assert.equal(certs.code, code)
+    assert.match(certs.stdout + certs.stderr, says)
+  }
+  const doctor = await livery(['doctor'], { cwd: second })
+  assert.equal(doctor.code, 1)
+  assert.match(doctor.stdout, /WRONG +agent .*\n.*another agent listens there/)
+  const renewal = await livery(['renew', 'default'], { cwd: second })
+  assert.match(renewal.stderr, /another agent listens there/)
+  assert.equal((await livery(['certs', '--admin', address], { cwd: second })).code, 0)
+})
+
 /** What holds secrets or decides who signs: nobody but the operator can have taken it, and to go on beside it would harm. */
 const REFUSES: readonly {
   readonly what: string

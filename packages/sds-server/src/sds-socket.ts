@@ -247,12 +247,17 @@ function createPolicy(config: AccessConfig, context: SdsContext): AccessPolicy {
       'invalid-config',
       `Cannot identify the callers on ${config.path}: no directory of callers was given; leave out identify`,
     )
-  if (!policy.needsCredentials || readPeerCredentials) return policy
-  throw new SdsServerError(
-    'invalid-config',
-    `Cannot use callers on ${config.path}: reading the credentials of a caller needs the native addon, which is not there; ` +
-      'install or build it (npm run native), or leave out callers and give each workload a separate socket, ' +
-      'with the owner and mode that let only that workload open it',
+  if (policy.needsCredentials && !readPeerCredentials)
+    throw new SdsServerError('invalid-config', unreadableCallers(config.path))
+  return policy
+}
+
+/** Why a server without `readPeerCredentials` refuses a socket with `callers` or `identify`. */
+export function unreadableCallers(path: string): string {
+  return (
+    `Cannot use callers on ${path}: reading the credentials of a caller needs the native addon, which is not there; ` +
+    'install or build it (npm run native), or leave out callers and give each workload a separate socket, ' +
+    'with the owner and mode that let only that workload open it'
   )
 }
 

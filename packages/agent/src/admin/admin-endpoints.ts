@@ -75,6 +75,10 @@ export class AdminEndpoints implements AsyncDisposable {
     return { admin: this.#admin.address, health: this.#health?.address }
   }
 
+  get adminListens(): boolean {
+    return this.#admin.isListening
+  }
+
   /** Why an endpoint does not listen, with the remedy, one line each. */
   problems(): readonly string[] {
     return this.#all.flatMap(({ problem }) => problem ?? [])
@@ -114,6 +118,10 @@ class AwaitedEndpoint implements AsyncDisposable {
 
   get address(): ListenAddress {
     return this.#state.kind === 'listening' ? this.#state.server.address : this.#options.address
+  }
+
+  get isListening(): boolean {
+    return this.#state.kind === 'listening'
   }
 
   get problem(): string | undefined {

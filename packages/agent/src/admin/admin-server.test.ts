@@ -415,7 +415,7 @@ test('an identity is renewed by hand with the token only, and an unknown name is
   assert.equal(refused.status, 403)
   assert.match(
     refused.body,
-    /^Not renewed: only the operator is allowed to, and over TCP only a token shows who asks: admin\.tokenFile is not set\. /,
+    /^Not renewed\. Only the operator may do this, because a renewal costs the CA a request\. .* over TCP only a token shows who asks, and admin\.tokenFile is not set\. /,
   )
   assert.match(
     refused.body,
@@ -451,7 +451,7 @@ test('root rotations are shown to all; only the operator holds, resumes and drop
   assert.equal(refused.status, 403)
   assert.match(
     refused.body,
-    /^Not done: only the operator is allowed to, and .*To hold a root changes who is trusted\.\n$/,
+    /^Not done\. Only the operator may do this, because to hold a root changes who is trusted\./,
   )
   bench.source.tokenFile = join(directory, 'admin.token')
   await writeFile(bench.source.tokenFile, 'a-token-of-the-operator', { mode: 0o600 })
@@ -577,7 +577,7 @@ test('the error for a port in use names the setting to change', async () => {
   const again = AdminServer.listen({ routes: 'admin', address, source: bench.source, onError: () => {} })
   await assert.rejects(
     again,
-    /Cannot listen on 127\.0\.0\.1:\d+ \(admin\.address\): another process, perhaps another livery, has this port\. Stop it, or change admin\.address\./,
+    /Cannot listen on 127\.0\.0\.1:\d+ \(admin\.address\): another process, perhaps another livery, has this port\. "ss -ltnp" or "lsof -i :\d+" names it\. Stop it, or change admin\.address\./,
   )
 })
 

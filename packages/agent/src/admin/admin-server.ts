@@ -162,12 +162,12 @@ class HttpAnswers {
   }
 
   async #handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { routes, address, onError } = this.#options
+    const { routes, address, source, onError } = this.#options
     const stream: unknown = request.socket
     if (!(stream instanceof RequestStream)) return
     const { connection } = stream
     try {
-      const listener = { routes, host: address.host, pageToken: this.#pageToken }
+      const listener = { routes, host: address.host, pageToken: this.#pageToken, configFile: source.configFile }
       const answer = refusal(listener, request) ?? (await this.#dispatch(connection, request))
       await this.#send(connection, request, response, answer)
     } catch (error) {
@@ -267,7 +267,7 @@ function bindFailure({ routes, address }: AdminServerOptions, cause: unknown): s
   const where = `Cannot listen on ${formatListenAddress(address)} (${routes}.address)`
   switch (code) {
     case 'EADDRINUSE':
-      return `${where}: another process, perhaps another livery, has this port. Stop it, or change ${routes}.address.`
+      return `${where}: another process, perhaps another livery, has this port. "ss -ltnp" or "lsof -i :${address.port}" names it. Stop it, or change ${routes}.address.`
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
       return `${where}: this machine has no such address. Use 127.0.0.1 or an address of this machine.`

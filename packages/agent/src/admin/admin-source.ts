@@ -32,6 +32,8 @@ export interface AdminSource extends AgentSource {
   readonly names: WellKnownNames
   /** Names that stand for files. Default: none. */
   readonly fileNames?: ReadonlyMap<string, string>
+  /** Its file, as {@link nameConfig} names it. Default: the configuration has no file. */
+  readonly configFile?: string | undefined
   /** The effective configuration, without secrets. */
   config(): object
   entries(): readonly IdentityEntry[]

@@ -10,6 +10,7 @@ import type { Ledger } from '../observe/ledger.ts'
 import { memoryLimit } from '../observe/process-metrics.ts'
 import { AdminEndpoints, type LeavingAgent } from './admin-endpoints.ts'
 import type { AdminSource } from './admin-source.ts'
+import { nameConfig } from './request-refusal.ts'
 import type { MakeRoutes } from './routes.ts'
 
 interface Needs extends Basis {
@@ -60,6 +61,7 @@ function sourceOf({
     caPlugin: config.ca.plugin.name,
     requestedTtlMs: signsNow(config.ca) ? config.ttl : undefined,
     keyGenerator,
+    configFile: lastRead.loaded.file === undefined ? undefined : nameConfig(lastRead.loaded.file),
     config() {
       const { loaded, needsRestart } = lastRead
       return { ...configJson(loaded), ...(needsRestart && { needsRestart }) }

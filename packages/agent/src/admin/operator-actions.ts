@@ -23,7 +23,7 @@ export async function renew(
     return notTheOperator(source, authority, {
       event: { kind: 'renewal-refused', ...refusal(caller, authority) },
       refused: 'Not renewed',
-      cause: 'A renewal costs the CA a request',
+      cause: 'a renewal costs the CA a request',
     })
   if (!source.renew(name)) return text(404, unknownName(source, name, searches))
   source.security?.({ kind: 'renewal-requested', resource: name, by: authority.by })
@@ -44,7 +44,7 @@ export async function changeRoot(source: AdminSource, query: URLSearchParams, ca
     return notTheOperator(source, authority, {
       event: { kind: 'root-change-refused', action, root, ...refusal(caller, authority) },
       refused: 'Not done',
-      cause: `To ${action} a root changes who is trusted`,
+      cause: `to ${action} a root changes who is trusted`,
     })
   const result = source.changeRoot(action, root)
   if ('refused' in result) return text(409, `${result.refused}\n`)
@@ -69,7 +69,7 @@ export async function setLogLevel(source: AdminSource, query: URLSearchParams, c
     return notTheOperator(source, authority, {
       event: { kind: 'log-level-refused', to, from, ...refusal(caller, authority) },
       refused: `Not set to ${to}`,
-      cause: `The level ${hiding} would hide warnings`,
+      cause: `the level ${hiding} would hide warnings`,
     })
   const by = 'by' in authority ? authority.by : 'an unknown caller'
   source.security?.({ kind: 'log-level-changed', to, from, by })
@@ -108,7 +108,6 @@ function notTheOperator(
   { event, refused, cause }: OperatorOnly,
 ): Answer {
   source.security?.(event)
-  return text(403, `${refused}: only the operator is allowed to, and ${refusal}. ${remedy}. ${cause}.\n`, {
-    'www-authenticate': 'Bearer',
-  })
+  const reason = `Only the operator may do this, because ${cause}. The agent does not know this caller as the operator: ${refusal}.`
+  return text(403, `${refused}. ${reason} ${remedy}.\n`, { 'www-authenticate': 'Bearer' })
 }

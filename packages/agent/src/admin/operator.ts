@@ -21,7 +21,7 @@ const MAX_TOKEN_BYTES = 4_096
 /** A shorter one could be guessed at a few thousand tries a second. */
 const MIN_TOKEN_CHARS = 16
 
-const NO_TOKEN_FILE = 'over TCP only a token shows who asks: admin.tokenFile is not set'
+const NO_TOKEN_FILE = 'over TCP only a token shows who asks, and admin.tokenFile is not set'
 
 /** Whether a caller is the operator: root or the agent's own user on the UNIX socket, or the bearer of the token. */
 export async function authorityOf(caller: Caller, tokenFile: string | undefined): Promise<Authority> {

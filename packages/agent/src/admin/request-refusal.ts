@@ -1,6 +1,8 @@
 /** Requests that are refused before anything is done for them: from other web pages, with a body, with too many headers. */
+import { realpathSync } from 'node:fs'
 import type { IncomingMessage } from 'node:http'
 import { isIP, isIPv4, isIPv6 } from 'node:net'
+import { basename, dirname, join } from 'node:path'
 import { type Answer, text } from './answer.ts'
 import { isSame } from './operator.ts'
 
@@ -15,11 +17,22 @@ interface Listener {
   readonly host: string | undefined
   /** The token by which the agent's own page proves its requests. */
   readonly pageToken: string
+  readonly configFile: string | undefined
+}
+
+/** The header by which a command says whose agent it means: the configuration that it read the address from. */
+export const CONFIG_HEADER = 'x-livery-config'
+/** The request was meant for another agent (RFC 9110, section 15.5.20). */
+export const MISDIRECTED = 421
+
+/** Names a configuration file for {@link CONFIG_HEADER}, the same by every path to its folder. */
+export function nameConfig(file: string): string {
+  return encodeURI(join(realpathSync(dirname(file)), basename(file)))
 }
 
 /** The answer to a refused request; `undefined` for others. */
 export function refusal(listener: Listener, request: IncomingMessage): Answer | undefined {
-  const { routes, host } = listener
+  const { routes, host, configFile } = listener
   const { headers, rawHeaders } = request
   if (rawHeaders.length > 2 * MAX_HEADERS) return text(431, `A request here has at most ${MAX_HEADERS} headers.\n`)
   if (countOf(rawHeaders, 'host') > 1) return text(400, 'The request has more than one Host header.\n')
@@ -31,6 +44,9 @@ export function refusal(listener: Listener, request: IncomingMessage): Answer | 
   const { 'content-length': length, 'transfer-encoding': encoding } = headers
   if (encoding !== undefined || Number(length ?? 0) > MAX_BODY_BYTES)
     return text(413, 'No request here needs a body.\n')
+  const meant = headers[CONFIG_HEADER]
+  if (routes === 'admin' && meant !== undefined && configFile !== undefined && meant !== configFile)
+    return text(MISDIRECTED, `another agent listens there, with ${decodeURI(configFile)}\n`)
   return undefined
 }
 

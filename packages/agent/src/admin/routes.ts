@@ -1,6 +1,7 @@
 /** The routes of the admin endpoint, and the answers to readers; `admin-server.ts` carries them over HTTP. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { RotationStatus } from '@livery/core'
+import { nativeCertificateVerifier } from '@livery/native-keygen'
 import { readDescriptorLimit } from '@livery/sds-server'
 import { diagnose } from '../diagnosis/diagnosis.ts'
 import { type Problem, READINESS_MODES, type ReadinessMode } from '../diagnosis/problem.ts'
@@ -167,14 +168,16 @@ export interface ProblemList {
   readonly problems: readonly Problem[]
   /** Limit of the agent's open files; absent where that is not known. */
   readonly openFiles?: number
+  /** Whether the agent has loaded the native addon. */
+  readonly hasAddon?: boolean
 }
 
 async function lookForProblems(source: AdminSource, turns: LoopTurns): Promise<Answer> {
   const streams = await composeStreams(source, turns)
   const problems = (await diagnose(source, turns)).all(rejectionsOf(streams))
   const openFiles = readDescriptorLimit()
-  const list: ProblemList = { now: source.clock.now(), problems, ...(openFiles !== undefined && { openFiles }) }
-  return json(200, list)
+  const list = { now: source.clock.now(), problems, hasAddon: nativeCertificateVerifier !== undefined }
+  return json(200, { ...list, ...(openFiles !== undefined && { openFiles }) } satisfies ProblemList)
 }
 
 /** `?strict` is short for `?mode=strict`; `undefined` for an unknown mode. */

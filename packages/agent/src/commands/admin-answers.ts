@@ -40,6 +40,7 @@ export const configDumpForm = v.object({
 export const problemsForm = v.object({
   now: ms,
   openFiles: v.optional(count),
+  hasAddon: v.optional(v.boolean()),
   problems: v.array(
     v.object({
       code: text,

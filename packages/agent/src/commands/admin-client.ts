@@ -6,6 +6,7 @@ import { boundInterimAnswers } from '@livery/ca-plugins/interim-answers'
 import { hideUserinfo, scrub, systemErrorCode } from '@livery/core/plugin'
 import * as v from 'valibot'
 import { readToken } from '../admin/operator.ts'
+import { CONFIG_HEADER, MISDIRECTED, nameConfig } from '../admin/request-refusal.ts'
 import { sidecarSettings } from '../config/environment-settings.ts'
 import type { ConfigSources } from '../config/layers.ts'
 import { configFile } from '../config/layers.ts'
@@ -14,7 +15,8 @@ import { formatListenAddress, type ListenAddress, parseListenAddress } from '../
 import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
-const START = 'Start it with "livery run", or name its address with --admin'
+const START =
+  'Start it with "livery run", or name its address with --admin. If another program has this address, stop that, or change admin.address'
 const OTHER_USER = 'Run the command as root, or as the user that it runs as'
 const NO_FILE =
   'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
@@ -112,10 +114,17 @@ export async function showChange(path: string, sources: ConfigSources, terminal:
 }
 
 async function call(
-  { address, remedy }: Admin,
+  { address, remedy, file }: Admin,
   request: Omit<HttpCall, 'address' | 'remedy' | 'who'>,
 ): Promise<AdminAnswer> {
-  return await exchange({ address, ...request, who: `the agent at ${formatListenAddress(address)}`, remedy })
+  const where = formatListenAddress(address)
+  const who = `the agent at ${where}`
+  const headers = { ...request.headers, ...(file !== undefined && { [CONFIG_HEADER]: nameConfig(file) }) }
+  const answer = await exchange({ address, ...request, headers, who, remedy })
+  if (answer.status !== MISDIRECTED) return answer
+  throw new Error(
+    `Cannot ask the agent of ${file}: ${firstLine(answer.body)}. Stop that one, or change admin.address; --admin ${where} asks that one.`,
+  )
 }
 
 export interface HttpCall {
@@ -196,6 +205,8 @@ interface Admin {
   readonly address: ListenAddress
   /** What to do where nobody answers, for the message. */
   readonly remedy: string
+  /** The configuration that names the address. */
+  readonly file?: string | undefined
   /** Set only for an address from the configuration: another program must not get the token. */
   readonly tokenFile?: string | undefined
 }
@@ -204,10 +215,11 @@ interface Admin {
 async function adminOf(sources: ConfigSources): Promise<Admin> {
   const { admin, environment, workingDirectory } = sources
   if (admin !== undefined) return { address: givenAddress(admin, sources), remedy: START }
-  if (configFile(sources) === undefined && !sidecarSettings(environment, workingDirectory)) throw new Error(NO_FILE)
+  const file = configFile(sources)
+  if (file === undefined && !sidecarSettings(environment, workingDirectory)) throw new Error(NO_FILE)
   const { address, tokenFile } = await loadAdmin(sources)
   const isAny = address.host === '0.0.0.0' || address.host === '::'
-  return { address: isAny ? { ...address, host: '127.0.0.1' } : address, remedy: START, tokenFile }
+  return { address: isAny ? { ...address, host: '127.0.0.1' } : address, remedy: START, file, tokenFile }
 }
 
 function givenAddress(text: string, { workingDirectory }: ConfigSources): ListenAddress {

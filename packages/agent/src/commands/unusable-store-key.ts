@@ -4,11 +4,12 @@ import { readStoreKey } from '@livery/core'
 import { oneLine } from '@livery/core/plugin'
 import type { Config } from '../config/load.ts'
 
-/** Silent about a missing file: a systemd credential exists in its service only. */
+/** Silent about a missing credential of systemd: it exists in its service only. */
 export async function unusableStoreKey({ store }: Pick<Config, 'store'>): Promise<string[]> {
-  if (store?.keyFile === undefined || !existsSync(store.keyFile)) return []
+  const { keyFile } = store ?? {}
+  if (keyFile === undefined || (keyFile.startsWith('/run/credentials/') && !existsSync(keyFile))) return []
   try {
-    const key = await readStoreKey(store.keyFile)
+    const key = await readStoreKey(keyFile)
     key.fill(0)
     return []
   } catch (error) {

@@ -66,14 +66,20 @@ function checkSocketPaths(
   return [...problems.values()]
 }
 
+const NO_SIDECAR = new Fault(
+  'nothing would be served: SERVICE_ACCOUNT and POD_NAMESPACE, from which the profile makes the identity and its socket, are not both set',
+  "Set both, as Istio's injector does, or write identities and sockets",
+)
+
 function checkServed(
-  { sockets, identities, kubernetes, kubernetesSecrets }: Settings,
+  { sockets, identities, kubernetes, kubernetesSecrets, profile }: Settings,
   ownSockets: readonly NamedSocket[],
   at: Location,
 ): readonly Problem[] {
   const hasSocket = sockets.length > 0 || ownSockets.length > 0
   const isOfCluster = kubernetes !== undefined || kubernetesSecrets !== undefined
   const hasIdentity = identities.length > 0 || isOfCluster || sockets.some(({ onDemand }) => onDemand)
+  if (profile && !hasSocket && !hasIdentity) return [at.child('profile').problem(NO_SIDECAR)]
   const noSocket = new Fault(
     'nothing would be served: there is no socket',
     kubernetes

@@ -323,6 +323,10 @@ test('with pods of a node it asks as their node, and with another CA it sets not
   assert.deepEqual(ofPods.warnings, [])
   const embedded = await load(inPod, 'profile: istio\nca: { plugin: embedded }\n')
   assert.doesNotMatch(printConfig(embedded), /istio-token/)
+  await assert.rejects(
+    load({}, 'profile: istio\n'),
+    /^ConfigError: \S+:1: profile: .*SERVICE_ACCOUNT and POD_NAMESPACE.*$/,
+  )
   await assert.rejects(load({}, `profile: linkerd\n${CITADEL}`), /livery\.yaml:1: profile: "linkerd" is none of istio/)
 })
 

@@ -25,17 +25,21 @@ export function completeSettings(written: ConfigNode, place: Place): ConfigNode 
   )
 }
 
-/** The folder of the first socket: only root and the agent's user can put another socket in it. */
+/**
+ * The folder of the first socket: only root and the agent's user can put another socket in it. Pods mount the folder of a socket that
+ * identifies them, so there it is the one above.
+ */
 function socketFolder(root: ConfigNode): string | undefined {
-  const paths: unknown[] = []
+  const folders: string[] = []
   for (const place of SOCKETS)
     changeAt(root, place, node => {
-      paths.push(isMap(node) ? node.value.get('path')?.value : node.value)
+      const { path, identify } = isMap(node) ? Object.fromEntries(node.value) : { path: node }
+      // A range has `{name}` in the path.
+      const folder = typeof path?.value === 'string' ? dirname(`${path.value.split('{', 1)[0]}-`) : undefined
+      if (folder !== undefined) folders.push(identify ? dirname(folder) : folder)
       return node
     })
-  const first = paths.find(path => typeof path === 'string')
-  // A range has `{name}` in the path.
-  return first === undefined ? undefined : dirname(`${first.split('{', 1)[0]}-`)
+  return folders[0]
 }
 
 /** The section `ca` by the schema that its plugins make, with its secrets marked. */

@@ -290,3 +290,18 @@ test('an admin endpoint that others can reach is warned about', async () => {
   const { warnings } = await load(`${MINIMAL}admin: { address: "0.0.0.0:1" }`)
   assert.match(warnings.join(), /admin\.address 0\.0\.0\.0:1 is reachable from other machines/)
 })
+
+test('an admin socket in the folder that pods mount is warned of, elsewhere it is not', async () => {
+  const config = (admin: string) => `ca: { plugin: embedded }
+kubernetes: { nodeName: node }
+sockets: [{ path: run/pods/socket, identify: kubernetes }]
+${admin}`
+  const { warnings } = await load(config('admin: { address: "unix:run/pods/admin.sock" }'))
+  assert.match(
+    warnings.join(),
+    /admin\.address .*pods\/admin\.sock is in the folder that pods mount for .*pods\/socket/,
+  )
+  const unnamed = await load(config(''))
+  assert.deepEqual(unnamed.config.admin.address, { path: join(directory, 'run/admin.sock') })
+  assert.deepEqual(unnamed.warnings, [])
+})

@@ -1,5 +1,5 @@
 /** The one way to a checked configuration: read, layer, load the plugins, fill in defaults, make paths absolute, check. */
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { PluginPlace } from '../plugin/load-plugin.ts'
 import { checkNode } from '../schema/check.ts'
 import { ConfigError, type Origin, type Problem } from '../schema/config-error.ts'
@@ -137,8 +137,18 @@ function placeOf(origin: Origin, { workingDirectory, signal }: ConfigSources): P
 
 const LOOPBACK: ReadonlySet<string> = new Set(['localhost', '127.0.0.1', '::1'])
 
-function exposures({ admin }: Settings): string[] {
-  if ('path' in admin.address || LOOPBACK.has(admin.address.host)) return []
+function exposures({ admin, sockets, identities }: Settings): string[] {
+  if ('path' in admin.address) {
+    const folder = dirname(admin.address.path)
+    const ofPods = [...sockets, ...identities.map(({ socket }) => socket)].find(
+      socket => socket?.identify && dirname(socket.path) === folder,
+    )
+    if (!ofPods) return []
+    return [
+      `admin.address ${admin.address.path} is in the folder that pods mount for ${ofPods.path}: a pod that runs as root can renew certificates and stop roots there. Name a path in another folder, such as unix:${join(dirname(folder), 'admin.sock')}.`,
+    ]
+  }
+  if (LOOPBACK.has(admin.address.host)) return []
   const address = formatHostPort(admin.address)
   return [
     `admin.address ${address} is reachable from other machines and authenticates nobody. Use 127.0.0.1, and health for probes.`,

@@ -114,7 +114,7 @@ const sds = section('connections and calls of all sockets', {
 
 const admin = section('the admin endpoint', {
   address: key(
-    'where the admin endpoint listens: by default at `admin.sock` in the folder of the first socket. TCP has no login: loopback, for a browser',
+    'where the admin endpoint listens: by default at `admin.sock` in the folder of the first socket, or above it if pods mount it (`identify`). TCP has no login: loopback, for a browser',
     listenAddress,
     { default: 'unix:admin.sock' },
   ),

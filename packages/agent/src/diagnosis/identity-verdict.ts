@@ -140,7 +140,7 @@ function isOnPlan({ state, renewAt = 0, receivedAt, lastSuccessAt }: IdentityEnt
 function failureText({ lastFailure }: IdentityEntry, cause: IdentityCause): string {
   if (!lastFailure) return ''
   const { code, message, local } = lastFailure
-  if (local) return `the CA is not asked, for a cause on this node (${code}): ${message}`
+  if (local) return `this node cannot ask the CA (${code}): ${message}`
   if (cause === 'ca-down' && !isAbsence(code))
     return `the CA does not answer; before the outage it failed (${code}): ${message}`
   return code === 'revoked' ? `revoked: ${message}` : `the CA fails (${code}): ${message}`

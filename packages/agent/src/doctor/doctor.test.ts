@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ProblemList } from '../admin/routes.ts'
+import { LESS_STRICT } from '../life/process-setup.ts'
+import { addonFindings } from './addon-check.ts'
 import { describeFindings } from './doctor.ts'
 import { ok, skipped, warning, wrong } from './finding.ts'
 import { agentFindings } from './running-agent.ts'
@@ -72,4 +74,9 @@ test("the agent's problem is one finding, and says so where it follows from the 
     const remedy = follows ? 'This follows from the finding "ca": correct that one.' : 'Look at the token.'
     assert.equal(finding?.remedy, `${remedy} Run: livery certs --failing`)
   }
+})
+
+test('an agent that started before the addon was there is to be restarted', { skip: LESS_STRICT }, () => {
+  assert.deepEqual(addonFindings({ hasAddon: true }), [])
+  assert.equal(addonFindings({ hasAddon: false })[0]?.remedy, 'Restart the agent')
 })

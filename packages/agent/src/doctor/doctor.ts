@@ -36,7 +36,7 @@ async function findingsOf(sources: ConfigSources): Promise<readonly Finding[]> {
     ...(await tokenFindings(config, ca, clock.now())),
     ...(await fileFindings(config, isRunning, clock.now())),
     ...(await diskFindings(config)),
-    ...addonFindings(),
+    ...addonFindings(agent),
     openFilesFinding(config, agent),
     await inotifyFinding(),
   ]

@@ -15,7 +15,7 @@ export async function findAgent(sources: ConfigSources): Promise<ProblemList | F
     return await readAdmin<ProblemList>('/problems', problemsForm, sources)
   } catch (error) {
     const remedy =
-      'The lines below check what the agent needs at its start. If it runs, look for endpoint-waiting in its log: another process may have this address'
+      'The lines below check what the agent needs at its start. If it runs, endpoint-waiting in its log says why it does not listen'
     return wrong('agent', 'livery run', scrub(error), remedy)
   }
 }

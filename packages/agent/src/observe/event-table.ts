@@ -39,7 +39,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   issued: ca.info(event => `issued: ${describeCertificate(event)}`),
   'ca-error': ca.warn(
     ({ local, code, message }) =>
-      `${local ? 'the CA was not asked, for a cause on this node' : 'the CA did not issue'} (${code}): ${message}`,
+      `${local ? 'this node could not ask the CA' : 'the CA did not issue'} (${code}): ${message}`,
     { isSecurity: ({ code }) => code === 'bad-response', same: ['code', 'local', 'message'] },
   ),
   'ca-down': ca.warn(

@@ -103,6 +103,7 @@ const MODULE_REFUSALS: readonly (readonly [
 ])[] = [
   ['no such file', { plugin: './none.mjs' }, {}, ['…/none.mjs']],
   ['no such package', { plugin: '@acme/none' }, {}, ['from …']],
+  ['another name of a built-in', { plugin: 'istiod' }, {}, ['Did you mean the built-in citadel?']],
   ['nearly a built-in', { plugin: 'citadle' }, {}, ['Did you mean the built-in citadel?']],
   ['is not a file', { plugin: 'node:fs' }, {}, ['"node:fs"']],
   ['throws while it is loaded', {}, { onLoad: `throw new Error('no luck\\nat all')` }, ['no luck. ']],

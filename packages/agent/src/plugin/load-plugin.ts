@@ -30,6 +30,8 @@ interface Kind<Plugin> {
   readonly noun: string
   readonly builtIn: Readonly<Record<string, () => Promise<{ readonly plugin: Plugin }>>>
   readonly choose: string
+  /** The built-in plugins that people look for under another name. */
+  readonly otherNames: Readonly<Record<string, string>>
   readonly loadModule: (module: PluginModule, section: TreeObject, signal?: AbortSignal) => Promise<Plugin | NoPlugin>
 }
 
@@ -38,6 +40,7 @@ const CA: Kind<CAPlugin> = {
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
   choose: 'Write citadel for istiod, or embedded for a trial',
+  otherNames: { istio: 'citadel', istiod: 'citadel' },
   loadModule: (module, section, signal) => loadIsolatedCAPlugin(module, section, undefined, signal),
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {
@@ -45,6 +48,7 @@ const CREDENTIALS: Kind<CredentialPlugin> = {
   noun: 'source of credentials',
   builtIn: BUILT_IN_CREDENTIALS,
   choose: 'Write token-file for a token in a file',
+  otherNames: {},
   loadModule: (module, section, signal) => loadIsolatedCredentials(module, section, undefined, signal),
 }
 
@@ -72,7 +76,7 @@ export function isModule(kind: PluginKind, name: Tree | undefined): boolean {
 }
 
 async function load<Plugin extends object>(
-  { kind, noun, builtIn, choose, loadModule }: Kind<Plugin>,
+  { kind, noun, builtIn, choose, otherNames, loadModule }: Kind<Plugin>,
   name: Tree | undefined,
   { file, signal, user }: PluginPlace,
   section: TreeObject,
@@ -85,7 +89,7 @@ async function load<Plugin extends object>(
   const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, section, signal)
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
-  const near = nearest(name, names)
+  const near = new Map(Object.entries(otherNames)).get(name) ?? nearest(name, names)
   const hint = near === undefined ? '' : `. Did you mean the built-in ${near}?`
   const isBare = /^[A-Za-z0-9_-]+$/.test(name)
   const start = isBare

@@ -65,6 +65,7 @@ function logStart({ config, scopes, keyGenerator, sockets, endpoints }: Needs): 
   const ca = describeCA(config.ca)
   const keys = `${config.keyType}, ${keyGenerator.name}`
   const address = formatListenAddress(admin)
+  const isOpen = endpoints.adminListens
   const fields = {
     version: VERSION,
     trustDomain: config.trustDomain,
@@ -77,11 +78,11 @@ function logStart({ config, scopes, keyGenerator, sockets, endpoints }: Needs): 
   }
   logger.info(
     fields,
-    `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${address}`,
+    `livery ${VERSION} serves ${config.trustDomain}, identities: ${config.identities.length}; CA: ${ca}; keys: ${keys}; admin: ${isOpen ? '' : 'waits for '}${address}`,
   )
   // `npm start` has the program on its PATH, the shell beside it does not.
   const command = process.env['npm_command'] === undefined ? 'livery' : 'npx livery'
-  logger.info(
-    `next: ${'path' in admin ? '' : `open http://${address}/, or `}type "${command} certs" or "${command} doctor"`,
-  )
+  // Without its endpoint, another program would answer there.
+  const page = 'path' in admin ? '' : `open http://${address}/, or `
+  logger.info(`next: ${isOpen ? `${page}type "${command} certs" or "${command} doctor"` : `type "${command} doctor"`}`)
 }

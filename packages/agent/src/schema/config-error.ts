@@ -57,6 +57,8 @@ function formatProblem({ origin, path, ...fault }: Problem): string {
 }
 
 function shortPath(file: string): string {
-  const short = relative(process.cwd(), file)
-  return short.startsWith('..') || isAbsolute(short) ? file : short
+  const folder = process.cwd()
+  const short = relative(folder, file)
+  // Without its slash, a path under the root would look like one in any folder.
+  return short.startsWith('..') || isAbsolute(short) || folder === '/' ? file : short
 }

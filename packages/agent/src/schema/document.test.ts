@@ -183,6 +183,7 @@ test('a merge key is a key like any other, and so nothing that Livery knows', ()
 test('tabs, open quotes, unknown tags and second documents are named with their line', () => {
   assert.match(messageOf('ca:\n\tplugin: x\n'), /:2: cannot be read as YAML: .*[Tt]ab/)
   assert.match(messageOf('a: 1\nb: "x\n'), /:[23]: cannot be read as YAML: .*quote/)
+  assert.match(messageOf('a: { b: 1\nc: 2\n'), /must be sufficiently indented and end with a }\. Check/)
   assert.match(messageOf('a: !secret x\n'), /:1: cannot be read as YAML: .*!secret/)
   assert.match(messageOf('a: 1\n---\nb: 2\n'), /multiple documents/)
 })

@@ -26,6 +26,8 @@ const MAX_KEY = 256
 const MAX_PATHS = 16 * 1024 * 1024
 /** Reported faults of YAML: one broken quote can make one at each character. */
 const MAX_FAULTS = 20
+/** The library's own sentences are shorter; some quote the text. */
+const MAX_MESSAGE = 160
 /** Bytes that are parsed in place: the slowest text of this length takes 30 ms. A longer one goes to a thread. */
 const MAX_INLINE_BYTES = 4096
 
@@ -142,8 +144,8 @@ function aliasTargets(contents: Node | null): ReadonlyMap<Alias, Node> {
   return targets
 }
 
-function shortened(text: string): string {
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text
+function shortened(text: string, length = 60): string {
+  return text.length > length ? `${text.slice(0, length)}…` : text
 }
 
 function startOf(node: unknown): number | undefined {
@@ -154,7 +156,7 @@ function yamlFault(code: string, message: string): Fault {
   const start = 'cannot be read as YAML:'
   if (code === 'DUPLICATE_KEY') return new Fault(`${start} a key is written twice`, 'Remove one of them')
   if (code === 'TAB_AS_INDENT') return new Fault(`${start} a line is indented with a tab`, 'Use spaces')
-  const reason = shortened(message.split('\n', 1)[0] ?? '')
+  const reason = shortened(message.split('\n', 1)[0] ?? '', MAX_MESSAGE)
   return new Fault(`${start} ${reason}`, 'Check indentation, quotes and brackets there')
 }
 

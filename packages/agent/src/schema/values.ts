@@ -239,11 +239,15 @@ export function account(database: string): Schema<number> {
   })
 }
 
+const NO_ADDRESS = new Fault(
+  'is not an address with a port of at most 65535',
+  'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"',
+)
+
 /** `127.0.0.1:15100`, `localhost:15100`, `[::1]:15100`; port 0 lets the kernel choose. */
 export const hostPort: Schema<HostPort> = text(
   '`host:port`',
-  input =>
-    parseHostPort(input) ?? new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"'),
+  input => parseHostPort(input) ?? NO_ADDRESS,
   'Write host:port',
 )
 
@@ -254,8 +258,7 @@ export const listenAddress: Schema<ListenAddress> = withPath(
     input => {
       const address = parseListenAddress(input)
       if (address) return address
-      if (input.startsWith(UNIX_PREFIX)) return new Fault('is not the path of a socket', 'Write unix:/path')
-      return new Fault('is not an address', 'Write host:port, such as 127.0.0.1:15100 or "[::1]:15100"')
+      return input.startsWith(UNIX_PREFIX) ? new Fault('is not the path of a socket', 'Write unix:/path') : NO_ADDRESS
     },
     'Write host:port',
   ),

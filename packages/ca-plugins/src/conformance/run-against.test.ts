@@ -1,7 +1,13 @@
 /** The run against a live CA: its report on a good client and on a bad one, and how it is aborted. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import type { CAClient, CertificateRequest, IssuedCertificate, SpiffeId } from '@livery/core/plugin'
+import {
+  type CAClient,
+  CAError,
+  type CertificateRequest,
+  type IssuedCertificate,
+  type SpiffeId,
+} from '@livery/core/plugin'
 import { REFERENCE_CAPABILITIES, ReferenceClient } from '../../test/reference-plugin.ts'
 import { FakeCA } from './kit/fake-ca.ts'
 import { createKitContext, type KitContext } from './kit/kit-context.ts'
@@ -81,4 +87,14 @@ test('without an identity there is nothing to ask for: a TypeError that says so'
   const client = new ReferenceClient(ca, context)
   const asked = runAgainst(client, { capabilities: REFERENCE_CAPABILITIES, identities: [] })
   await assert.rejects(asked, /TypeError: .*identities is empty/)
+})
+
+test('a CA that refuses the first request is asked no more, and the client is closed', async t => {
+  const { ca, context } = await setUp(t)
+  const client = new ReferenceClient(ca, context)
+  context.credentials.failure = new CAError('unavailable', 'Nobody listens.')
+  const { results, failed } = await runAgainst(client, { capabilities: REFERENCE_CAPABILITIES, identities: [WEB] })
+  assert.deepEqual([results.length, failed], [1, 1])
+  assert.match(results[0]?.detail ?? '', /Nobody listens\.\nThe other cases were not run/)
+  await assert.rejects(client.trustBundle({ signal: new AbortController().signal }), /closed/)
 })

@@ -1,6 +1,13 @@
 /** The cases that need no switches, run at a live CA; their outcome is data, for a report. */
 import { inspect } from 'node:util'
-import { type CACapabilities, type CAClient, type KeyType, type SpiffeId, SystemClock } from '@livery/core/plugin'
+import {
+  type CACapabilities,
+  type CAClient,
+  CAError,
+  type KeyType,
+  type SpiffeId,
+  SystemClock,
+} from '@livery/core/plugin'
 import { LIVE_CASES } from './cases/every-case.ts'
 import type { ConformanceGroup, LiveCase, Subject } from './kit/conformance-case.ts'
 import { close } from './kit/in-time.ts'
@@ -46,7 +53,7 @@ export interface RunAgainstOptions {
 
 /**
  * Runs the groups contract, ttl, cancellation, parallel, roots and close with `client`, and closes it.
- * About 100 certificates are issued. Never rejects because a case failed; throws a `TypeError` without an identity.
+ * About 100 certificates are issued; if the CA refuses the first one, no other case runs. Never rejects because a case failed; throws a `TypeError` without an identity.
  */
 export async function runAgainst(client: CAClient, options: RunAgainstOptions): Promise<ConformanceReport> {
   using clock = new SystemClock()
@@ -64,9 +71,11 @@ export async function runAgainst(client: CAClient, options: RunAgainstOptions): 
   }
   const results: ConformanceResult[] = []
   for (const each of LIVE_CASES) {
-    const result = await runOne(each, subject, options.signal)
-    results.push(result)
+    const { result, error } = await runOne(each, subject, options.signal)
+    const issuesNothing = results.length === 0 && error instanceof CAError
+    results.push(issuesNothing ? { ...result, detail: `${result.detail}\n${NOT_RUN}` } : result)
     options.report?.(result)
+    if (issuesNothing) break
   }
   // The last case closes the client unless it was skipped, and judges whether that works.
   await close(client, subject.patienceMs).catch(() => {})
@@ -74,13 +83,15 @@ export async function runAgainst(client: CAClient, options: RunAgainstOptions): 
   return { results, passed: count('passed'), failed: count('failed'), skipped: count('skipped') }
 }
 
+const NOT_RUN = 'The other cases were not run: they need a CA that issues certificates.'
+
 async function runOne(
   { group, name, skip, run }: LiveCase,
   subject: Subject,
   signal: AbortSignal | undefined,
-): Promise<ConformanceResult> {
+): Promise<{ readonly result: ConformanceResult; readonly error?: unknown }> {
   const reason = skip?.(subject.capabilities) ?? (signal?.aborted ? 'the run was aborted' : undefined)
-  if (reason !== undefined) return { group, name, outcome: 'skipped', detail: reason, ms: 0 }
+  if (reason !== undefined) return { result: { group, name, outcome: 'skipped', detail: reason, ms: 0 } }
   const { clock } = subject
   const start = clock.now()
   const result = (outcome: ConformanceResult['outcome'], detail: string): ConformanceResult => ({
@@ -92,8 +103,8 @@ async function runOne(
   })
   try {
     await run(subject)
-    return result('passed', '')
+    return { result: result('passed', '') }
   } catch (error) {
-    return result('failed', error instanceof Error ? error.message : inspect(error, { depth: 0 }))
+    return { result: result('failed', error instanceof Error ? error.message : inspect(error, { depth: 0 })), error }
   }
 }

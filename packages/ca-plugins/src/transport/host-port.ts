@@ -28,7 +28,8 @@ export function userinfoProblem(address: string): string | undefined {
   return 'has an "@". Leave a user name, password or token out of an address, and write an "@" of its path as %40'
 }
 
-const NO_HOST_PORT = 'is not of the form "host:port". Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6'
+const NO_HOST_PORT =
+  'is not of the form "host:port" with a port of at most 65535. Write it like "127.0.0.1:15012", or "[::1]:15012" for IPv6'
 
 function readHostPort(text: string): HostPort | undefined {
   const [, bracketed, plain, digits] = /^(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9._-]+)):(\d{1,5})$/.exec(text) ?? []

@@ -79,15 +79,14 @@ export async function lstatIfPresent(path: string): Promise<BigIntStats | undefi
 export async function bindFailure(path: string, cause: unknown): Promise<SdsServerError> {
   if (cause instanceof SdsServerError) return cause
   const directory = dirname(path)
-  const place = await stat(directory).then(
-    stats => describe(directory, stats),
-    () => `${directory} (which cannot be looked at)`,
+  const remedy = await stat(directory).then(
+    stats => `Give that uid write access to ${describe(directory, stats)}`,
+    () => `Make the folder ${directory} for that uid`,
   )
   const reason = cause instanceof Error ? cause.message : String(cause)
   return new SdsServerError(
     'bind-failed',
-    `Cannot listen on ${path} as uid ${ownUid()}: ${reason}; the socket is made in ${place}: ` +
-      'give that uid write access there, or choose another path',
+    `Cannot listen on ${path} as uid ${ownUid()}: ${reason}. ${remedy}, or choose another path`,
     { cause },
   )
 }

@@ -289,7 +289,7 @@ const unacceptable: readonly (readonly [keyof CitadelConfig, string, RegExp])[] 
   ['address', 'istiod', /^is not of the form "host:port"/],
   ['address', 'http://istiod:15012', /^is not of the form/],
   ['address', 'istiod:0', /^has port 0/],
-  ['address', 'istiod:70000', /^is not of the form/],
+  ['address', 'istiod:70000', /^is not of the form .*at most 65535/],
   ['serverName', 'https://istiod', /^is not a DNS name/],
   ['clusterId', 'two words', /^is empty or has other/],
   ['certSigner', '', /^is empty/],
