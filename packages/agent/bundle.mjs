@@ -24,6 +24,7 @@ const { metafile } = await build({
   format: 'cjs',
   platform: 'node',
   target: 'node24',
+  supported: { using: true },
   conditions: ['@livery/source'],
   external,
   // The file is a function, which the launcher calls.

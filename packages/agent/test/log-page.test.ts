@@ -50,7 +50,7 @@ const EVENTS: { readonly [Kind in EventKind]: EventOf<Kind> } = {
   'shared-failure-over': { kind: 'shared-failure-over', failure: 'denied', since: AT },
   'ttl-lowered': { kind: 'ttl-lowered', fromSeconds: 2, toSeconds: 1 },
   'life-too-short': { kind: 'life-too-short', lifetimeMs: 2, surviveMs: 3 },
-  held: { kind: 'held', until: AT, reason: 'root-announcing' },
+  'served-later': { kind: 'served-later', until: AT, reason: 'root-announcing' },
   withdrawn: { kind: 'withdrawn', reason: 'idle' },
   restored: { kind: 'restored', from: 'store', serialNumber: 'AB', notAfter: AT, renewAt: AT },
   'not-restored': { kind: 'not-restored', reason: 'x' },

@@ -77,6 +77,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
   const of = newIdentity(WEB, { addedAt: 0, slot: 0, tokenFile: undefined, wish: NO_WISH, keep: { kind: 'pinned' } })
   const request: Request = {
     of,
+    reason: 'first',
     urgency: 'first',
     sentAt: clock.now(),
     connectWithinMs: undefined,

@@ -432,8 +432,8 @@ test('a certificate from the near future is held until it is valid, and the old 
   const first = await bench.add(WEB)
   bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + 120 * SECOND })
   await bench.toNextDue(WEB)
-  await bench.until('held', 1)
-  assert.equal(bench.last('held').reason, 'not-yet-valid')
+  await bench.until('served-later', 1)
+  assert.equal(bench.last('served-later').reason, 'not-yet-valid')
   assert.equal(bench.served(WEB), first)
   await bench.clock.advance(119 * SECOND)
   assert.equal(bench.served(WEB), first)
@@ -448,7 +448,7 @@ test('while a certificate from the near future leaves its identity without one, 
     sign(request, { notBefore: bench.clock.now() + 240 * SECOND, notAfter: bench.clock.now() + 300 * SECOND })
   bench.ca.answer = ahead
   bench.manager.add(WEB)
-  await bench.until('held', 1)
+  await bench.until('served-later', 1)
   bench.ca.answer = answer
   await bench.clock.advance(1 * SECOND)
   await bench.until('issued', 2)
@@ -456,7 +456,7 @@ test('while a certificate from the near future leaves its identity without one, 
 
   bench.ca.answer = ahead
   await bench.toNextDue(WEB)
-  await bench.until('held', 2)
+  await bench.until('served-later', 2)
   bench.ca.answer = answer
   await bench.clock.advance(1 * SECOND)
   await bench.until('issued', 4)
@@ -471,7 +471,7 @@ test('of several certificates from the near future the soonest is served, and th
   bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + 240 * SECOND })
   bench.manager.add(WEB)
   for (let issued = 1; bench.clock.now() < start + 239 * SECOND; issued = bench.count('issued')) {
-    await bench.until('held', issued)
+    await bench.until('served-later', issued)
     await bench.clock.advance(1 * SECOND)
   }
   assert.equal(bench.served(WEB), undefined)

@@ -8,9 +8,9 @@ import {
   describeFiles,
   describePod,
   describeUncovered,
-  HELD,
   iso,
   JUMPED,
+  LATER,
   PHASES,
   peerFields,
   REASONS,
@@ -35,7 +35,7 @@ const onlyPath = { fields: ({ path }: { readonly path: string }) => ({ path }) }
 
 const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   // Requests to the CA, and its answers.
-  'csr-sent': ca.debug(({ reason }) => `asked the CA for a certificate (${REASONS[reason]})`, { same: [] }),
+  'csr-sent': ca.debug(({ reason }) => `asked the CA for a certificate (${REASONS[reason]})`, { same: ['reason'] }),
   issued: ca.info(event => `issued: ${describeCertificate(event)}`),
   'ca-error': ca.warn(
     ({ local, code, message }) =>
@@ -64,7 +64,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
 
   // When certificates are renewed, tried again, held and dropped.
   'retry-planned': scheduler.debug(({ at }) => `next try planned for ${iso(at)}`, { same: [] }),
-  held: scheduler.info(({ until, reason }) => `held back until ${iso(until)}: ${HELD[reason]}`),
+  'served-later': scheduler.info(({ until, reason }) => `served from ${iso(until)} on: ${LATER[reason]}`),
   'clock-jumped': scheduler.warn(
     ({ how, ms }) =>
       `${JUMPED[how]} ${formatAge(ms)}: roots are asked for again, then certificates, soonest expiry first`,

@@ -7,6 +7,10 @@ export const REASONS = {
   renewal: 'renewal is due',
   'on-demand': 'asked for on demand',
   'new-root': 'the CA has a new root',
+  'new-wish': 'its configuration has changed',
+  'ca-changed': 'the CA reports a change',
+  revoked: 'the one in use, or its root, is revoked',
+  operator: 'an operator asked',
 } as const
 
 export const JUMPED = {
@@ -36,7 +40,7 @@ export const PHASES = {
   removed: 'was removed',
 } as const
 
-export const HELD = {
+export const LATER = {
   'not-yet-valid': 'its notBefore is ahead of this clock',
   'root-announcing': 'its new root is announced, and clients have to know it first',
 } as const

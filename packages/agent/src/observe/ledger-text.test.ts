@@ -33,7 +33,7 @@ test('a ledger reads as a story, oldest first', () => {
       { time: 100, event: { kind: 'ca-error', code: 'unavailable', message: 'Cannot reach the CA.' } },
       { time: 100, event: { kind: 'retry-planned', at: 600 } },
       { time: 700, event: { kind: 'issued', serialNumber: 'AB', notAfter: day, renewAt: day / 2 } },
-      { time: 700, event: { kind: 'held', until: 5_000, reason: 'root-announcing' } },
+      { time: 700, event: { kind: 'served-later', until: 5_000, reason: 'root-announcing' } },
       {
         time: 700,
         event: { kind: 'restored', from: 'store', serialNumber: 'AB', notAfter: day, renewAt: day / 2 },
@@ -67,7 +67,7 @@ test('a ledger reads as a story, oldest first', () => {
     '1m00s ago  the CA did not issue (unavailable): Cannot reach the CA.',
     '1m00s ago  next try planned for 1970-01-01T00:00:00.600Z',
     '  59s ago  issued: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
-    '  59s ago  held back until 1970-01-01T00:00:05.000Z: its new root is announced, and clients have to know it first',
+    '  59s ago  served from 1970-01-01T00:00:05.000Z on: its new root is announced, and clients have to know it first',
     '  59s ago  taken from the store, as the previous process left it: serial AB, valid until 1970-01-02T00:00:00.000Z, renewal planned for 1970-01-01T12:00:00.000Z',
     '  59s ago  not taken from the disk, the CA is asked: the stored certificate: it has expired',
     '  59s ago  not served, the one in use stays: clients would refuse it with the roots that they are served: certificate signature failure',

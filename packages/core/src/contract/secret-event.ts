@@ -5,7 +5,19 @@ import type { RootPhase } from './trust-anchor.ts'
 
 /** Texts are for people and carry no key, token or raw peer text. */
 export type SecretEvent =
-  | { readonly kind: 'csr-sent'; readonly reason: 'first' | 'renewal' | 'on-demand' | 'new-root' }
+  /** `reason`: what led to the request; a retry keeps that of the request that failed. */
+  | {
+      readonly kind: 'csr-sent'
+      readonly reason:
+        | 'first'
+        | 'on-demand'
+        | 'renewal'
+        | 'new-root'
+        | 'new-wish'
+        | 'ca-changed'
+        | 'revoked'
+        | 'operator'
+    }
   | { readonly kind: 'ca-error'; readonly code: CAErrorCode; readonly message: string; readonly local?: boolean }
   | { readonly kind: 'retry-planned'; readonly at: number }
   /** The machine slept, its clock was set, or the process did not run. Reported for the trust domain. */
@@ -20,7 +32,7 @@ export type SecretEvent =
   | { readonly kind: 'ttl-lowered'; readonly fromSeconds: number; readonly toSeconds: number }
   /** The CA's certificates are too short to outlive the configured outage. Reported for the trust domain, again at half the life. */
   | { readonly kind: 'life-too-short'; readonly lifetimeMs: number; readonly surviveMs: number }
-  | { readonly kind: 'held'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' }
+  | { readonly kind: 'served-later'; readonly until: number; readonly reason: 'not-yet-valid' | 'root-announcing' }
   | { readonly kind: 'issued'; readonly serialNumber: string; readonly notAfter: number; readonly renewAt: number }
   | {
       readonly kind: 'restored'

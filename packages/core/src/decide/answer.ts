@@ -3,7 +3,7 @@
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { failingWith, type Identity, OK, type Request, usable, worthKeeping } from '../state/identity.ts'
+import { failingWith, type Identity, OK, type Reason, type Request, usable, worthKeeping } from '../state/identity.ts'
 import { type Issued, type Source, toIssued } from '../state/issued.ts'
 import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { release } from './bundle.ts'
@@ -125,7 +125,9 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
   const replaces = mayReplace(step, identity, issued)
   const from = servedFrom(step, issued, replaces ? undefined : inUse)
   checkLife(step, notAfter - Math.max(now, issued.secret.notBefore))
-  const renewAt = renewedAt(step, identity, issued, askedAt)
+  const usableFrom = Math.max(now, issued.secret.notBefore)
+  const planned = renewalTime({ usableFrom, notAfter }, step.policy.rotation, issued.slot)
+  const { renewAt, reason } = renewalOf(step, identity, issued, askedAt, planned)
   report(step, identity.id, { kind: 'issued', serialNumber, notAfter, renewAt })
   if (from > now) reportPostponed(step, identity, issued, from)
   if (from > Math.max(inUse?.secret.notAfter ?? now, now + MIN_RENEWAL_INTERVAL_MS)) {
@@ -136,7 +138,7 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
   identity.backoffs = 0
   identity.lastSuccessAt = now
   identity.health = OK
-  wait(step, identity, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), 'renewal')
+  wait(step, identity, Math.max(renewAt, now + MIN_RENEWAL_INTERVAL_MS), reason)
   offer(step, identity, issued, from)
   if (before && replaces) followFirst(step, identity, issued, before.root)
 }
@@ -147,12 +149,16 @@ function servedFrom({ now }: Step, { secret }: Issued, kept: Issued | undefined)
   return Math.max(secret.notBefore, announced)
 }
 
-function renewedAt(step: Step, identity: Identity, issued: Issued, askedAt: number): number {
-  const { policy, now } = step
-  const { notBefore, notAfter } = issued.secret
-  const usableFrom = Math.max(now, notBefore)
-  const planned = renewalTime({ usableFrom, notAfter }, policy.rotation, issued.slot)
-  return isSuperseded(step, identity, issued, askedAt) ? Math.min(planned, timeToFollow(step, identity)) : planned
+/** As planned, or sooner if the roots have moved on since the request. */
+function renewalOf(
+  step: Step,
+  identity: Identity,
+  issued: Issued,
+  askedAt: number,
+  planned: number,
+): { readonly renewAt: number; readonly reason: Reason } {
+  const follows = isSuperseded(step, identity, issued, askedAt) ? timeToFollow(step, identity) : planned
+  return follows < planned ? { renewAt: follows, reason: 'new-root' } : { renewAt: planned, reason: 'renewal' }
 }
 
 /** Lifetimes differ by seconds, and shrink as the CA's own certificate ends: only half the last one reported is news. */
@@ -182,26 +188,26 @@ function useFound(step: Step, identity: Identity, issued: Issued, found: Found, 
   offer(step, identity, issued, notBefore)
   const planned = renewalTime({ usableFrom: Math.max(receivedAt, notBefore), notAfter }, policy.rotation, slot)
   const due = planned > now ? planned : spreadTime({ now, notAfter }, identity.slot)
-  const followed = isSuperseded(step, identity, issued, receivedAt) ? Math.min(due, timeToFollow(step, identity)) : due
-  const renewAt = isProvisional ? now : followed
+  const followed = renewalOf(step, identity, issued, receivedAt, due)
+  const renewAt = isProvisional ? now : followed.renewAt
   if (source === 'store') identity.lastSuccessAt = receivedAt
   if (clientRefusal !== undefined)
     report(step, identity.id, { kind: 'preflight-failed', reason: clientRefusal, isServed: true })
   const from = source === 'store' ? 'store' : 'bootstrap'
   report(step, identity.id, { kind: 'restored', from, serialNumber, notAfter, renewAt })
-  wait(step, identity, renewAt, 'renewal')
+  wait(step, identity, renewAt, followed.reason)
   followWish(step, identity, found.wish)
   checkRevocation(step, identity)
   // A certificate that is not valid yet serves nobody: the CA may give a valid one.
   if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(step, identity, 'first')
-  else if (isOutdated) bringForward(step, identity, timeToFollow(step, identity), 'renewal')
+  else if (isOutdated) bringForward(step, identity, timeToFollow(step, identity), 'ca-changed')
 }
 
 function reportPostponed(step: Step, { id }: Identity, { secret, root }: Issued, from: number): void {
   const { now } = step
   const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
   const until = reason === 'root-announcing' ? Math.min(Math.max(root.settlesAt, now), from) : from
-  report(step, id, { kind: 'held', until, reason })
+  report(step, id, { kind: 'served-later', until, reason })
 }
 
 /** Whether the roots moved on while this certificate was under way. */

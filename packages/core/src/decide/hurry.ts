@@ -6,7 +6,7 @@ import { isUsed } from '../state/state.ts'
 import { timeToFollow } from './answer.ts'
 import { hurryProbe } from './ca.ts'
 import { forgive } from './outage.ts'
-import { bringForward, enqueue, setWork } from './plan.ts'
+import { bringForward, enqueue, reasonOf, setWork } from './plan.ts'
 import { hurryShared } from './refusals.ts'
 import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import type { Step } from './step.ts'
@@ -18,14 +18,14 @@ const HURRIED_RETRY_MS = 10_000
 export function hurry(step: Step, identity: Identity): void {
   const { state, now } = step
   const { work, health, lastFailure } = identity
-  const reason = usable(identity, now) ? 'renewal' : 'on-demand'
   if (work.kind === 'queued') {
-    state.queue.push(identity, reason)
+    state.queue.push(identity, usable(identity, now) ? 'renewal' : 'on-demand')
     hurryProbe(step)
   } else if (work.kind === 'idle') revive(step, identity)
   else if (health.kind === 'failing' && lastFailure) {
     hurryShared(step, identity)
-    bringForward(step, identity, Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS), reason)
+    const due = Math.max(now, Math.min(lastFailure.at, now) + HURRIED_RETRY_MS)
+    bringForward(step, identity, due, reasonOf(step, identity, 'on-demand'))
   } else if (work.kind === 'restoring' && work.urgency !== 'on-demand') {
     setWork(step, identity, { ...work, urgency: 'on-demand' })
     state.restoring.raise(identity, 'on-demand')
@@ -37,8 +37,8 @@ export function retryNow(step: Step, identity: Identity): void {
   if (identity.work.kind !== 'waiting') return
   forgive(identity)
   if (identity.health.kind === 'failing') identity.health = { ...identity.health, contradictions: 0 }
-  if (!usable(identity, step.now)) enqueue(step, identity, 'first')
-  else if (identity.health.kind === 'failing') enqueue(step, identity, 'renewal')
+  if (!usable(identity, step.now) || identity.health.kind === 'failing')
+    enqueue(step, identity, reasonOf(step, identity, 'first'))
 }
 
 /** An operator wishes it. */
@@ -46,9 +46,8 @@ export function renewNow(step: Step, identity: Identity): void {
   const { state, now } = step
   const { work, lastSuccessAt = 0 } = identity
   const due = Math.min(lastSuccessAt, now) + MIN_RENEWAL_INTERVAL_MS
-  if (work.kind === 'waiting' && due > now) bringForward(step, identity, due, 'renewal')
-  else if (work.kind === 'waiting')
-    enqueue(step, identity, usable(identity, now) ? 'renewal' : 'on-demand', 'on-demand')
+  if (work.kind === 'waiting' && due > now) bringForward(step, identity, due, 'operator')
+  else if (work.kind === 'waiting') enqueue(step, identity, 'operator', 'on-demand')
   else if (work.kind === 'idle') revive(step, identity)
   else if (work.kind === 'queued') state.queue.push(identity, 'on-demand')
   hurryProbe(step)
@@ -64,14 +63,14 @@ export function caChanged(step: Step, change: CAChange): void {
   for (const id of change.identities ?? []) {
     const identity = identities.get(id)
     if (!identity) continue
-    if (identity.work.kind === 'waiting') enqueue(step, identity, 'renewal')
+    if (identity.work.kind === 'waiting') enqueue(step, identity, 'ca-changed')
     // Its turn could come hours later, behind all others that wait for a CA that is down.
     else if (identity.work.kind === 'queued') hurry(step, identity)
     else markOutdated(step, identity)
   }
   if (change.identities) return
   for (const identity of identities.values()) {
-    if (identity.work.kind === 'waiting') bringForward(step, identity, timeToFollow(step, identity), 'renewal')
+    if (identity.work.kind === 'waiting') bringForward(step, identity, timeToFollow(step, identity), 'ca-changed')
     else markOutdated(step, identity)
   }
 }

@@ -6,8 +6,8 @@ import { failingWith, hasFailedAlone, type Identity, isAlone, usable } from '../
 import { HANGING_MS } from '../state/shared-fault.ts'
 import { isUsed } from '../state/state.ts'
 import { hurryProbe } from './ca.ts'
-import { bringForward, enqueue, firstReason, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
-import { wakeTime } from './renewal-time.ts'
+import { bringForward, enqueue, firstReason, nextBackoff, reasonOf, remainingOf, retryAfter, wait } from './plan.ts'
+import { askAgainTime } from './renewal-time.ts'
 import { reportForAll, type Step } from './step.ts'
 
 /** The CA answers again. Without this each identity that failed meanwhile would wait out its own backoff. */
@@ -21,13 +21,13 @@ export function caIsBack(step: Step, downSince: number): void {
 }
 
 /** The cause that these identities seemed to share is gone. Unless it is alone, the failures of each count no more. */
-export function wakeAll(step: Step, refused: readonly Identity[]): void {
+export function askAllAgain(step: Step, refused: readonly Identity[]): void {
   for (const identity of usedFirst(step, refused)) {
-    identity.wokenAt = step.now
+    identity.askedAgainAt = step.now
     if (!isAlone(identity)) forgive(identity)
-    const reason = firstReason(step, identity)
-    if (usable(identity, step.now)) bringForward(step, identity, timeToWake(step, identity), 'renewal')
-    else enqueue(step, identity, reason, isAlone(identity) ? 'retry' : reason)
+    const reason = reasonOf(step, identity, firstReason(step, identity))
+    if (usable(identity, step.now)) bringForward(step, identity, timeToAskAgain(step, identity), reason)
+    else enqueue(step, identity, reason, isAlone(identity) ? 'retry' : undefined)
   }
 }
 
@@ -38,8 +38,8 @@ export function retryFailing(step: Step, trustDomain?: string): void {
     const { health, lastFailure, id } = identity
     if (health.kind !== 'failing' || !lastFailure) continue
     if (trustDomain !== undefined && trustDomainOf(id) !== trustDomain) continue
-    const due = Math.max(timeToWake(step, identity), Math.min(lastFailure.at, now) + policy.retry.minMs)
-    bringForward(step, identity, due, usable(identity, now) ? 'renewal' : 'first')
+    const due = Math.max(timeToAskAgain(step, identity), Math.min(lastFailure.at, now) + policy.retry.minMs)
+    bringForward(step, identity, due, reasonOf(step, identity, 'first'))
   }
   hurryProbe(step)
 }
@@ -58,14 +58,14 @@ function askAgain(step: Step, identity: Identity): void {
     return
   }
   identity.backoffs = 0
-  const reason = firstReason(step, identity)
+  const reason = reasonOf(step, identity, firstReason(step, identity))
   if (!usable(identity, step.now)) {
     step.state.queue.delete(identity)
-    enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : reason)
+    enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : undefined)
     return
   }
-  const woken = timeToWake(step, identity)
-  wait(step, identity, work.kind === 'waiting' ? Math.min(work.due, woken) : woken, 'renewal')
+  const again = timeToAskAgain(step, identity)
+  wait(step, identity, work.kind === 'waiting' ? Math.min(work.due, again) : again, reason)
 }
 
 /** Whether it waits for the CA: in the queue, or for the end of its backoff. A renewal that just fell due is in its place in the queue. */
@@ -90,6 +90,6 @@ function usedFirst({ state }: Step, identities: readonly Identity[]): readonly I
   ]
 }
 
-function timeToWake(step: Step, identity: Identity): number {
-  return wakeTime(remainingOf(step, identity), identity.slot, isUsed(step.state, identity))
+function timeToAskAgain(step: Step, identity: Identity): number {
+  return askAgainTime(remainingOf(step, identity), identity.slot, isUsed(step.state, identity))
 }

@@ -53,7 +53,7 @@ export function enqueue(
   step: Step,
   identity: Identity,
   reason: Reason,
-  urgency: Urgency = reason === 'new-root' ? 'renewal' : reason,
+  urgency: Urgency = reason === 'first' || reason === 'on-demand' ? reason : 'renewal',
 ): void {
   setWork(step, identity, { kind: 'queued', reason })
   // Failed identities take turns: one that the CA never answers must not always come first.
@@ -74,7 +74,7 @@ export function retryAfter(step: Step, identity: Identity, delayMs: number): voi
   const inUse = usable(identity, now)
   const due = retryTime({ now, notAfter: inUse?.secret.notAfter }, delayMs, policy.retry.minMs)
   report(step, identity.id, { kind: 'retry-planned', at: due })
-  wait(step, identity, due, inUse ? 'renewal' : 'first')
+  wait(step, identity, due, reasonOf(step, identity, 'first'))
 }
 
 /**
@@ -107,12 +107,20 @@ export function followWish(step: Step, identity: Identity, asked: string): void 
   }
   const turn = Math.max(soonest, state.nextWishAt)
   const latest = MIN_RENEWAL_INTERVAL_MS + spreadTime(remainingOf(step, identity), 1)
-  if (bringForward(step, identity, Math.min(turn, latest), 'renewal')) state.nextWishAt = turn + PACE_MS
+  if (bringForward(step, identity, Math.min(turn, latest), 'new-wish')) state.nextWishAt = turn + PACE_MS
 }
 
 /** The remaining life of its certificate; nothing without one. */
 export function remainingOf({ now }: Step, identity: Identity): Remaining {
   return { now, notAfter: usable(identity, now)?.secret.notAfter ?? now }
+}
+
+/** Why its next request is made: what led to the planned one or, without a certificate, `lacking`. */
+export function reasonOf({ now }: Step, identity: Identity, lacking: 'first' | 'on-demand'): Reason {
+  const { work } = identity
+  if (!usable(identity, now)) return lacking
+  const planned = work.kind === 'fetching' ? work.request.reason : 'reason' in work ? work.reason : 'renewal'
+  return planned === 'first' || planned === 'on-demand' ? 'renewal' : planned
 }
 
 /** The reason of a request for an identity without a certificate. */
@@ -146,9 +154,11 @@ export function probePause(step: Step): void {
 function start(step: Step, identity: Identity, urgency: Urgency): void {
   const { state, policy, now } = step
   if (identity.work.kind !== 'queued') throw new TypeError(`Cannot fetch ${identity.id}: it is not queued`)
-  report(step, identity.id, { kind: 'csr-sent', reason: identity.work.reason })
+  const { reason } = identity.work
+  report(step, identity.id, { kind: 'csr-sent', reason })
   const request: Request = {
     of: identity,
+    reason,
     urgency,
     sentAt: now,
     connectWithinMs: state.ca.absence.started(now, identity),

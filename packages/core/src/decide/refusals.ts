@@ -6,8 +6,8 @@ import type { SharedRefusal } from '../state/ca-health.ts'
 import { failingWith, type Identity, isAlone, type Request, usable } from '../state/identity.ts'
 import { SharedFault } from '../state/shared-fault.ts'
 import { countAgainst, requestedWait } from './ca.ts'
-import { wakeAll } from './outage.ts'
-import { enqueue, firstReason, probePause } from './plan.ts'
+import { askAllAgain } from './outage.ts'
+import { enqueue, firstReason, probePause, reasonOf } from './plan.ts'
 import { reportForAll, type Step } from './step.ts'
 
 /** The shortest wait for a CA that has no room and names no wait. */
@@ -37,17 +37,17 @@ export function endShared(step: Step, { of, sentAt }: Request, kind: FailureKind
     now,
   } = step
   ca.lastCertificateAskedAt = Math.max(ca.lastCertificateAskedAt, sentAt)
-  const woken: Identity[] = []
+  const askers: Identity[] = []
   for (const [each, shared] of ca.shared) {
     const since = shared.fault.contradicted(sentAt, now)
     if (since !== undefined) reportForAll(step, { kind: 'shared-failure-over', failure: each, since })
     if (!shared.hasSleepers || (since === undefined && each !== kind)) continue
     shared.hasSleepers = false
     for (const other of identities.values())
-      if (failingWith(other) === each && mayWake(step, other))
-        if (since !== undefined || other.tokenFile === of.tokenFile) woken.push(other)
+      if (failingWith(other) === each && mayAskAgain(step, other))
+        if (since !== undefined || other.tokenFile === of.tokenFile) askers.push(other)
   }
-  if (woken.length > 0) wakeAll(step, woken)
+  if (askers.length > 0) askAllAgain(step, askers)
 }
 
 /** Somebody waits for this identity: it is soon the probe of a cause that it shares. */
@@ -77,9 +77,9 @@ function newShared(): SharedRefusal {
   return { fault: new SharedFault('refusals'), hasSleepers: false, wasUrgent: false, waitedFor: undefined }
 }
 
-/** Waking an identity that fails alone would only double its load on the CA. */
-function mayWake({ policy, now }: Step, identity: Identity): boolean {
-  const isRested = Math.abs(now - identity.wokenAt) >= policy.retry.maxMs
+/** An identity that fails alone would only double its load on the CA. */
+function mayAskAgain({ policy, now }: Step, identity: Identity): boolean {
+  const isRested = Math.abs(now - identity.askedAgainAt) >= policy.retry.maxMs
   return identity.work.kind === 'waiting' && (!isAlone(identity) || isRested)
 }
 
@@ -95,7 +95,7 @@ function probe(step: Step, kind: FailureKind, shared: SharedRefusal): void {
   }
   shared.fault.started(now, next)
   shared.wasUrgent = usable(next, now) === undefined
-  enqueue(step, next, shared.wasUrgent ? firstReason(step, next) : 'renewal')
+  enqueue(step, next, reasonOf(step, next, firstReason(step, next)))
   if (kind === 'rate-limited') probePause(step)
 }
 

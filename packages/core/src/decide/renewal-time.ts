@@ -125,7 +125,7 @@ export function spreadTime(remaining: Remaining, share: number): number {
  * When an identity that failed in an outage of the CA and still has its certificate is renewed: spread over a part of
  * the remaining life, at most ten seconds; identities in use go in the first half.
  */
-export function wakeTime(remaining: Remaining, slot: number, isUsed: boolean): number {
+export function askAgainTime(remaining: Remaining, slot: number, isUsed: boolean): number {
   return remaining.now + ((isUsed ? slot : 1 + slot) / 2) * spreadOf(remaining, 10_000)
 }
 

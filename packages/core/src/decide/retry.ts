@@ -2,11 +2,11 @@
 
 import type { CAError } from '../contract/ca-client.ts'
 import { failureKind, isAbsence } from '../contract/ca-failure.ts'
-import { CONTRADICTIONS_TO_BE_ALONE, type Identity, type Request, usable } from '../state/identity.ts'
+import { CONTRADICTIONS_TO_BE_ALONE, type Identity, type Request } from '../state/identity.ts'
 import { backoff } from '../time/backoff.ts'
 import { requestedWait } from './ca.ts'
 import { countFailure } from './ca-health.ts'
-import { enqueue, isCurrent, nextBackoff, retryAfter, ttlOf } from './plan.ts'
+import { enqueue, isCurrent, nextBackoff, reasonOf, retryAfter, ttlOf } from './plan.ts'
 import { shareFailure } from './refusals.ts'
 import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import { report, reportForAll, type Step } from './step.ts'
@@ -30,7 +30,7 @@ export function failed(step: Step, request: Request, failure: CAError, waitedMs:
     noteFailure(step, identity, failure)
     report(step, identity.id, { kind: 'retry-planned', at: nextProbeAt })
     // It queues behind identities that have not probed the CA yet: one that always fails must not come first each time.
-    enqueue(step, identity, usable(identity, step.now) ? 'renewal' : 'first', 'retry')
+    enqueue(step, identity, reasonOf(step, identity, 'first'), 'retry')
     return
   }
   const delayMs = waitAfter(step, request, failure)

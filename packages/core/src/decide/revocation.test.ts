@@ -98,6 +98,7 @@ test('a leaf that a list names is renewed at once, and fails as revoked until th
   assert.match(entry.lastFailure?.message ?? '', new RegExp(serialNumber))
   assert.equal(entry.failingSince, clock.now())
   assert.equal(bench.last('revoked').serialNumber, serialNumber)
+  assert.equal(bench.last('csr-sent').reason, 'revoked')
   assert.equal(bench.served(WEB)?.serialNumber, serialNumber, 'there is no better one yet')
   assert.equal(entryOf(bench, API).state, 'available')
   held.resolve()
@@ -218,7 +219,7 @@ test('a certificate that is listed while its successor waits for its root is rep
   await ca.addRoot()
   for (const identity of [WEB, API] as const) bench.manager.renew(identity)
   await clock.advance(2_000)
-  await bench.until('held', 2)
+  await bench.until('served-later', 2)
   const waiting = bench.events
     .flatMap(({ name, event }) => (event.kind === 'issued' ? [{ name, ...event }] : []))
     .slice(2)

@@ -92,7 +92,7 @@ test('a leaf that waits for its root to be known is served when the one in use i
   await ca.addRoot()
   for (const name of names) manager.renew(name)
   await now(bench)
-  assert.equal(bench.count('held'), names.length)
+  assert.equal(bench.count('served-later'), names.length)
   ca.answer = () => new Promise(() => {})
   ca.dropOldRoots()
   await now(bench)

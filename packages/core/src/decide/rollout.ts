@@ -81,7 +81,7 @@ function replaceRevoked(step: Step, bundle: TrustBundle, fingerprints: readonly 
     }
     // It must not take the place of one that peers accept.
     if (waiting && !bundle.anchor(waiting.root.fingerprint)) dropUpcoming(step, identity)
-    bringForward(step, identity, now, 'new-root')
+    bringForward(step, identity, now, 'revoked')
   }
 }
 

@@ -124,8 +124,8 @@ test('a leaf under a root that nobody knew waits for the settle time; the bundle
   await ca.addRoot()
   const due = manager.entries()[0]?.renewAt ?? 0
   await clock.advance(due - clock.now())
-  await until(() => count('held') === 1)
-  assert.equal(events.findLast(({ event }) => event.kind === 'held')?.event.kind, 'held')
+  await until(() => count('served-later') === 1)
+  assert.equal(events.findLast(({ event }) => event.kind === 'served-later')?.event.kind, 'served-later')
   assert.equal(roots().length, 2)
   assert.equal(issuerOf(identity), 'CN=root 1')
   await clock.advance(SETTLE)

@@ -166,7 +166,7 @@ test('a certificate that waits for its time is kept only when it is served: unti
     await run.bench.add(WEB)
     restarts.ca.answer = (request, sign) => sign(request, { notBefore: restarts.clock.now() + 60_000 })
     await run.bench.toNextDue(WEB)
-    await run.bench.until('held', 1)
+    await run.bench.until('served-later', 1)
   }
   await using run = await restarts.start()
   assert.equal((await run.bench.add(WEB)).serialNumber, serial)

@@ -189,7 +189,7 @@ export class FileSecret implements Disposable {
     const notBefore = loaded.life?.notBefore ?? 0
     if (notBefore > clock.now()) {
       wipe(loaded)
-      report({ kind: 'held', until: notBefore, reason: 'not-yet-valid' })
+      report({ kind: 'served-later', until: notBefore, reason: 'not-yet-valid' })
       this.#retry = clock.at(notBefore, () => void this.#read())
       return
     }

@@ -160,7 +160,7 @@ test('a certificate that is not valid yet waits for its time, and the old one is
   using _watch = bench.subscribe()
   await bench.until('read-from-files')
   bench.write(early)
-  const { until } = await bench.until('held')
+  const { until } = await bench.until('served-later')
   assert.equal(bench.chain(), textOf(before))
   await bench.until('read-from-files', 2)
   assert.ok(bench.clock.now() >= until)

@@ -1,7 +1,7 @@
 /** Small files that only their owners replace while Livery runs: tokens, roots, keys. */
 
-import { closeSync, constants, fstatSync, openSync } from 'node:fs'
-import { type FileHandle, open, stat } from 'node:fs/promises'
+import { closeSync, constants, fstatSync, openSync, statSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
 import { systemErrorCode } from '../text/system-error-code.ts'
 import { stampOf } from './file-stamp.ts'
 import { checkFile } from './trusted-path.ts'
@@ -41,7 +41,7 @@ export class ChangingFile {
   /** The same object as before while the content is the same. */
   async read(): Promise<Buffer> {
     // Opening it each time would cost a tenth of what a certificate costs.
-    if (this.#seen && stampOf(await stat(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
+    if (this.#seen && stampOf(statSync(this.path, { bigint: true })) === this.#seen.version) return this.#seen.bytes
     const { file: opened, found } = await openChecked(this.path, async descriptor =>
       regularFile(this.path, descriptor, this.#maxBytes),
     )

@@ -7,7 +7,7 @@ import { SharedFault } from './shared-fault.ts'
 
 export interface CAHealth {
   readonly window: CongestionWindow
-  /** The fault that there is no CA. */
+  /** Open while the CA answers nobody. */
   readonly absence: SharedFault
   /** The CA has asked for a rest, or needs one. `since` and `until` outlive it. */
   pause: { readonly since: number; readonly until: number; readonly isOver: boolean }
@@ -25,7 +25,7 @@ export interface CAHealth {
 /** Failures that many identities share though there is a CA. */
 export interface SharedRefusal {
   readonly fault: SharedFault
-  /** An identity has failed this way since the last wake. */
+  /** An identity has failed this way since all were last told to ask again. */
   hasSleepers: boolean
   /** The last probe was for an identity without a certificate: the next one is in turn among all. */
   wasUrgent: boolean

@@ -73,7 +73,7 @@ test('a first certificate that is not valid yet leaves its identity initializing
   await using bench = await Bench.create()
   bench.ca.answer = (request, sign) => sign(request, { notBefore: bench.clock.now() + SECOND })
   bench.manager.add(WEB)
-  await bench.until('held', 1)
+  await bench.until('served-later', 1)
   assert.equal(entry(bench).state, 'initializing')
   await bench.clock.advance(SECOND)
   assert.equal(entry(bench).state, 'available')

@@ -10,6 +10,7 @@ import type { Issued } from './issued.ts'
 /** Urgencies in order: somebody waits; it has no certificate yet; its certificate is still valid; it failed alone. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
 
+/** Why a request is made. Its {@link Urgency} says how soon. */
 export type Reason = Extract<SecretEvent, { kind: 'csr-sent' }>['reason']
 
 /** Why an identity is kept: it was added, somebody requested it, or it was removed and its grace period lasts. */
@@ -22,6 +23,7 @@ export type Keep =
 /** One call to the CA. */
 export interface Request {
   readonly of: Identity
+  readonly reason: Reason
   readonly urgency: Urgency
   /** Follows a clock that is set back, since no request was sent in the future. */
   sentAt: number
@@ -87,8 +89,8 @@ export interface Identity {
   lastSuccessAt: number | undefined
   /** Kept even after a later success. */
   lastFailure: Failure | undefined
-  /** When the end of a seemingly shared cause last ended its wait. */
-  wokenAt: number
+  /** When it was last told to ask again, since a cause that it seemed to share had ended. */
+  askedAgainAt: number
   /** Why clients would refuse the last certificate that was to replace the one in use. */
   withheld: string | undefined
   /** The certificate in use; past its notAfter until the withdrawal runs: see {@link usable}. */
@@ -122,7 +124,7 @@ export function newIdentity(
     backoffs: 0,
     lastSuccessAt: undefined,
     lastFailure: undefined,
-    wokenAt: Number.NEGATIVE_INFINITY,
+    askedAgainAt: Number.NEGATIVE_INFINITY,
     withheld: undefined,
     current: undefined,
     revoked: undefined,

@@ -1,4 +1,4 @@
-/** Whether identities fail for one cause that they share, and when one request probes it meanwhile: pure arithmetic, with time and chance as arguments. */
+/** One cause that identities may share: counts their failures, and says when one request probes it. It reads no clock and draws no chance. */
 
 /** The number of uncontradicted failures in a row that counts as one cause. */
 const FAILURES_TO_OPEN = 3

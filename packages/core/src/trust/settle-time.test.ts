@@ -33,11 +33,11 @@ async function heldFor(prepare: (ca: TestCA) => void, options: Partial<SecretMan
   await bench.clock.advance(0)
   const start = bench.clock.now()
   if (bench.served(WEB)?.serialNumber !== serialNumber) return 0
-  assert.equal(bench.last('held').reason, 'root-announcing')
+  assert.equal(bench.last('served-later').reason, 'root-announcing')
   // `receivedAt` belongs to the certificate in use, not to the one that waits.
   const { receivedAt = 0, lastSuccessAt = 0 } = bench.manager.entry(WEB) ?? {}
   assert.ok(receivedAt < lastSuccessAt && lastSuccessAt <= start)
-  await bench.clock.advance(bench.last('held').until - start)
+  await bench.clock.advance(bench.last('served-later').until - start)
   assert.notEqual(bench.served(WEB)?.serialNumber, serialNumber)
   return bench.clock.now() - start
 }
