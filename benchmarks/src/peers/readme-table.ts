@@ -7,16 +7,16 @@ import type { Run } from './run.ts'
 
 const HEADLINES = ['ecdsa-istio', 'rsa-simd', 'serving', 'push', 'cold-spire', 'memory']
 const READMES = [
-  ['../../README.md', isCompared],
-  ['../../../README.md', isForTheTop],
+  { name: '../../README.md', isShown: isCompared, tellsSkipped: true },
+  { name: '../../../README.md', isShown: isForTheTop, tellsSkipped: false },
 ] as const
 
 export async function writeTable(
   { machine, rounds, comparisons, skipped }: Run,
   say: (line: string) => void,
 ): Promise<void> {
-  for (const [name, isShown] of READMES) {
-    const table = toMarkdown(machine, rounds, comparisons.filter(isShown), skipped)
+  for (const { name, isShown, tellsSkipped } of READMES) {
+    const table = toMarkdown(machine, rounds, comparisons.filter(isShown), tellsSkipped ? skipped : [])
     const path = fileURLToPath(new URL(name, import.meta.url))
     const updated = withTable(await readFile(path, 'utf8'), table)
     if (updated !== undefined) await writeFile(path, updated)
