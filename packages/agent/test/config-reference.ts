@@ -49,7 +49,7 @@ Every key of the configuration file. \`npm run config-reference\` writes this pa
 
 The file is YAML 1.2 or JSON: \`--config\`, else \`$LIVERY_CONFIG\`, else \`livery.yaml\` in the working directory. Precedence: flag, environment, file, default.
 Relative paths start at the file they are written in; in variables and flags, at the working directory. \`livery check-config\` checks a file, and prints each value with its
-origin. It reports all invalid values at once, with file, line, key, value, reason and remedy. [Reload](../run/restarts.md#reload) says what takes effect while the agent runs.
+origin. It reports all invalid values at once, then all that do not fit together, with file, line, key, value, reason and remedy. [Reload](../run/restarts.md#reload) says what takes effect while the agent runs.
 
 \`\`\`yaml
 ca: { plugin: embedded, directory: state/ca }
