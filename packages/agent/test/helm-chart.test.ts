@@ -157,7 +157,11 @@ for (const example of EXAMPLES)
     const file = join(folder, example)
     writeFileSync(file, Object(data)['livery.yaml'])
     const checked = await livery(['check-config', '--config', file], { cwd: folder, env: { NODE_NAME: 'node' } })
-    assert.deepEqual([checked.code, checked.stderr], [0, ''])
+    // The files of the CA are on the node.
+    const warnings = checked.stderr
+      .split('\n')
+      .filter(line => !/^(|.*: ENOENT.* The agent reads it as soon as it can\.)$/.test(line))
+    assert.deepEqual([checked.code, warnings], [0, []])
   })
 
 test('the plain manifests are what the chart makes', { skip }, () => {
