@@ -14,7 +14,10 @@ export function toMarkdown(
   comparisons: readonly Comparison[],
   skipped: readonly Skipped[],
 ): string {
-  const medians = rounds === 1 ? 'one round' : `each figure is the median of ${rounds} rounds, and each ratio the median of their ratios`
+  const medians =
+    rounds === 1
+      ? 'one round'
+      : `each figure is the median of ${rounds} rounds, and each ratio the median of their ratios`
   const header = ['work', 'ours', 'peer', 'ratio', 'target', 'met']
   const table = comparisons.length > 0 ? [markdownTable(header, comparisons.map(toCells))] : []
   return `${[`${tellMachine(machine)}; ${medians}`, ...table, ...skipped.map(tellSkipped)].join('\n\n')}\n`

@@ -63,7 +63,10 @@ async function measureMemory(bench: Bench): Promise<Comparison[]> {
       unit: 'MB',
       ours: measured('Livery', MEGABYTES),
       ...(istio.length > 0 && {
-        peer: { name: `1,000 Istio agents (reckoned from ${ISTIO_AGENTS})`, samples: measured('Istio agents', MEGABYTES) },
+        peer: {
+          name: `1,000 Istio agents (reckoned from ${ISTIO_AGENTS})`,
+          samples: measured('Istio agents', MEGABYTES),
+        },
       }),
       target: { of: 'ours', is: 'at most', value: 350 },
     },
