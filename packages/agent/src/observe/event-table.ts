@@ -190,13 +190,13 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     onlyPath,
   ),
   'socket-folder-unsafe': sds.security.error(() => 'others can replace this socket'),
-  'socket-unreachable': sds.warn(({ reason }) => `the socket cannot be reached: ${reason}`, onlyPath),
+  'socket-unreachable': sds.warn(({ reason }) => `the socket cannot be reached: ${reason}.`, onlyPath),
   'socket-lost': sds.security.error(() => 'the socket file has vanished and cannot be made again'),
 
   // The admin endpoint and the operator.
   'endpoint-waiting': admin.security.error(
     ({ endpoint, message }) =>
-      `SDS is served without the ${endpoint} endpoint, which is tried again every 5 s: ${message}`,
+      `${message.replace(/\.?$/, '.')} SDS goes on without the ${endpoint} endpoint, which is tried again every 5 s.`,
   ),
   'endpoint-handover': admin.security.info(
     ({ endpoint, message }) => `the ${endpoint} endpoint waits for the previous agent to end: ${message}`,
