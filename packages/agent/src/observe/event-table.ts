@@ -176,7 +176,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ isHandover, error }) =>
       isHandover
         ? 'this socket is new, and the agent that takes over serves it already'
-        : `another process listens on this socket; the others are served, and this one is tried again every 5 s: ${error.message}`,
+        : `${sentence(error.message)} It is tried again every 5 s, and the other sockets do not wait for it.`,
     { ...onlyPath, level: ({ isHandover }) => (isHandover ? 'info' : 'error') },
   ),
   'socket-acquired': sds.info(() => 'the socket is served: the other process has left it'),
@@ -196,7 +196,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   // The admin endpoint and the operator.
   'endpoint-waiting': admin.security.error(
     ({ endpoint, message }) =>
-      `${message.replace(/\.?$/, '.')} SDS goes on without the ${endpoint} endpoint, which is tried again every 5 s.`,
+      `${sentence(message)} SDS goes on without the ${endpoint} endpoint, which is tried again every 5 s.`,
   ),
   'endpoint-handover': admin.security.info(
     ({ endpoint, message }) => `the ${endpoint} endpoint waits for the previous agent to end: ${message}`,
@@ -238,6 +238,11 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
 /** The row of an event. */
 export function rowOf({ kind }: Pick<AgentEvent, 'kind'>): Row<AgentEvent> {
   return ROWS[kind]
+}
+
+/** Some messages end with a period. */
+function sentence(message: string): string {
+  return message.replace(/\.?$/, '.')
 }
 
 /** Most pods of a node may have no identity. */
