@@ -176,7 +176,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ isHandover, error }) =>
       isHandover
         ? 'this socket is new, and the agent that takes over serves it already'
-        : `${sentence(error.message)} It is tried again every 5 s, and the other sockets do not wait for it.`,
+        : `${sentence(error.message)} This socket is tried again every 5 s, and the others do not wait for it.`,
     { ...onlyPath, level: ({ isHandover }) => (isHandover ? 'info' : 'error') },
   ),
   'socket-acquired': sds.info(() => 'the socket is served: the other process has left it'),
