@@ -15,6 +15,9 @@ const PARENT_CHECK_MS = 500
 /** The output of a build in the background. */
 export const ADDON_LOG = join(cache, 'addon-build.log')
 
+/** The process id of that build: the agent says by it that the addon is being built (packages/native-keygen/src/addon.ts). */
+export const ADDON_PID = join(folder, '.cache', 'addon-build.pid')
+
 /** `stale`: its sources have changed since it was built. */
 export function addonState() {
   if (!readdirSync(folder).some(name => name.endsWith('.node'))) return 'absent'
@@ -66,6 +69,7 @@ async function buildWhile(pid) {
   const isBuilt = await buildAddon(log)
   closeSync(log)
   clearInterval(watch)
+  rmSync(ADDON_PID, { force: true })
   say(
     isBuilt ? 'the native addon is built: the next start uses it' : `the native addon did not build: see ${ADDON_LOG}`,
   )

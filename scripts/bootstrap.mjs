@@ -3,10 +3,10 @@
 // the page and the addon are built in the background, for the process that started this one.
 import { spawn, spawnSync } from 'node:child_process'
 import { accessSync, constants, mkdirSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { isNeededNode, NEEDED_NODE } from '../packages/agent/bin/needed-node.js'
 import { buildPage, isPageCurrent } from '../packages/page/build.mjs'
-import { ADDON_LOG, addonState, buildAddon, hasCargo } from './addon.mjs'
+import { ADDON_LOG, ADDON_PID, addonState, buildAddon, hasCargo } from './addon.mjs'
 import { envoyBinary } from './envoy.mjs'
 import { unverifiedPackages } from './lockfile-integrity.mjs'
 import { fingerprint, isDone, root, runGroup, say } from './setup-step.mjs'
@@ -100,7 +100,7 @@ function checkNode() {
 /** The build takes less than half a second. With --serve-first the agent serves meanwhile, and reads the page on request. */
 async function providePage() {
   if (isPageCurrent()) return
-  if (process.argv.includes('--serve-first')) return runDetached(join(root, 'packages', 'page', 'build.mjs'))
+  if (process.argv.includes('--serve-first')) return void runDetached(join(root, 'packages', 'page', 'build.mjs'))
   try {
     await buildPage()
   } catch (error) {
@@ -128,11 +128,15 @@ async function provideAddon() {
 function buildAddonInBackground(state) {
   const meanwhile = state === 'stale' ? 'the previous build is used' : 'keys come from WebCrypto, slower'
   say(`building the native addon in the background, for the next start; until then ${meanwhile} (log: ${ADDON_LOG})`)
-  runDetached(join(root, 'scripts', 'addon.mjs'), '--while', `${process.ppid}`)
+  const { pid } = runDetached(join(root, 'scripts', 'addon.mjs'), '--while', `${process.ppid}`)
+  mkdirSync(dirname(ADDON_PID), { recursive: true })
+  writeFileSync(ADDON_PID, `${pid}`)
 }
 
 function runDetached(...args) {
-  spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'ignore', 2], detached: true }).unref()
+  const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'ignore', 2], detached: true })
+  child.unref()
+  return child
 }
 
 function fail(text) {

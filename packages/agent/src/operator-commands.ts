@@ -89,7 +89,7 @@ function addRenew(program: DocumentedCommand, context: CommandContext): void {
     .command('renew')
     .argument('<name>', 'a SPIFFE ID')
     .description('renew the certificate of an identity now, whatever is planned for it')
-    .withExamples([[`livery renew ${WEB}`, 'as root, or with admin.tokenFile']])
+    .withExamples([[`livery renew ${WEB}`, 'as root, over the UNIX socket of admin.address']])
     .action((name: string) => change(`/renew?name=${encodeURIComponent(name)}`, context))
 }
 

@@ -59,6 +59,9 @@ test('npm start answers on WebCrypto while the addon is built, and Ctrl-C ends b
   using copy = new WorkingCopy()
   await using agent = start(copy)
   await agent.line(/livery setup: building the native addon in the background, for the next start; .* WebCrypto/)
+  await agent.line(
+    /Cannot load the native key generator: .* The setup is building it in the background: restart the agent/,
+  )
   await agent.line(/livery .* serves/)
   const [secret] = await fetchSecrets(join(copy.path, '.livery', 'run', 'web.sock'), ['default'])
   const leaf = new X509Certificate(secret?.certificateChain ?? '')

@@ -75,13 +75,13 @@ const SERVES: readonly Taken[] = [
     what: 'the admin socket of the configuration',
     config: () => ({ admin: { address: `unix:${ADMIN_SOCKET}` } }),
     take: ({ cwd }) => listenAt(join(cwd, ADMIN_SOCKET)),
-    line: /"event":"endpoint-waiting".*a live owner/,
+    line: /"event":"endpoint-waiting".*another program/,
     acquired: /"event":"endpoint-acquired"/,
   },
   {
     what: 'the admin socket that nobody configured',
     take: ({ cwd }) => listenAt(join(cwd, ADMIN_SOCKET)),
-    line: /"event":"endpoint-waiting".*a live owner/,
+    line: /"event":"endpoint-waiting".*another program/,
     acquired: /"event":"endpoint-acquired"/,
   },
   ...(
@@ -213,7 +213,7 @@ const REFUSES: readonly {
   {
     what: 'every socket',
     take: cwd => listenAt(join(cwd, 'run/web.sock')),
-    says: /run\/web\.sock: a live owner.*stop it, or choose another path/,
+    says: /run\/web\.sock: another program.*Stop it, or choose another path\. .*--takeover/,
   },
   {
     what: 'the path of a socket, by a file',

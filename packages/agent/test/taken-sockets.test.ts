@@ -26,12 +26,12 @@ test('a process on one of the sockets keeps neither the start nor a reload from 
   const admin = await agent.admin()
   assert.equal((await fetchSecrets(file('run/web.sock'), ['default'])).length, 1)
   const line = await agent.line(/"event":"socket-waiting"/)
-  assert.match(line, /"level":"error".*a live owner.*accepts connections there; stop it, or choose another path/)
+  assert.match(line, /"level":"error".*another program.*serves this socket\. Stop it, or choose another path/)
   const unready = await fetch(`http://${admin}/healthz/ready`)
   assert.equal(unready.status, 503)
   assert.match(
     await unready.text(),
-    /The socket .*run\/api\.sock is not served \(waiting\): Cannot listen on .*; stop it, or choose another/,
+    /The socket .*run\/api\.sock is not served \(waiting\): Cannot listen on .*\. Stop it, or choose another/,
   )
 
   await write([WEB, 'run/web.sock'], [API, 'run/api.sock'], [DB, 'run/db.sock'])

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '@livery/test-support'
-import { ABI, findAddon } from './addon.ts'
+import { ABI, BUILD_PID, findAddon } from './addon.ts'
 
 const PLATFORM = process.platform === 'linux' ? `linux-${process.arch}-gnu` : `${process.platform}-${process.arch}`
 
@@ -19,13 +19,23 @@ async function installPlatformPackage(folder: string, source: string): Promise<v
 function reasonIn(folder: string): string {
   const found = findAddon(folder)
   assert.equal(found.addon, undefined)
-  return found.reason
+  return `${found.reason}. ${found.remedy}`
 }
 
 test('without any addon the reason names what was looked for and how to get it', async context => {
   const reason = reasonIn(temporaryFolder(context))
   assert.match(reason, new RegExp(`: none is here for ${PLATFORM}`))
-  assert.match(reason, /npm run native/)
+  assert.match(reason, new RegExp(`npm run native.*install @livery/native-keygen-${PLATFORM}`))
+})
+
+test('while a build runs in the background, the remedy is to wait for it', async context => {
+  const folder = temporaryFolder(context)
+  await mkdir(join(folder, dirname(BUILD_PID)))
+  await writeFile(join(folder, BUILD_PID), `${process.pid}`)
+  assert.match(reasonIn(folder), /is building it in the background: restart the agent when that is done$/)
+  // Above the largest process id of Linux.
+  await writeFile(join(folder, BUILD_PID), '4194305')
+  assert.match(reasonIn(folder), /Run "npm run native"/)
 })
 
 test('a build that does not load is a reason, and no crash', async context => {
@@ -50,7 +60,7 @@ test('an addon with another ABI number, or with none, is refused with both numbe
     await installPlatformPackage(home, source)
     const reason = reasonIn(home)
     assert.ok(reason.includes(`${found} where this version needs ABI ${ABI}`), reason)
-    assert.match(reason, /Build it \(again\) with "npm run native"/)
+    assert.match(reason, /Run "npm run native"/)
   }
 })
 

@@ -6,7 +6,7 @@ import { createKeyGenerator } from './create-key-generator.ts'
 test('the native generator is chosen where the addon loads, and otherwise WebCrypto with the reason', () => {
   const { generator, reason } = createKeyGenerator()
   assert.equal(generator.name, lookup.addon ? 'native' : 'webcrypto')
-  assert.equal(reason, lookup.addon ? undefined : lookup.reason)
+  assert.equal(reason, lookup.addon ? undefined : `${lookup.reason}. ${lookup.remedy}`)
 })
 
 test('WebCrypto can be asked for', () => {

@@ -30,7 +30,7 @@ export function createKeyGenerator({ prefer = 'native', rsaKeys }: KeyGeneratorO
     throw new TypeError(
       `Cannot choose a key generator: prefer is ${JSON.stringify(prefer)}; it must be native or webcrypto`,
     )
-  if (!lookup.addon) return { generator: new WebCryptoKeyGenerator(), reason: lookup.reason }
+  if (!lookup.addon) return { generator: new WebCryptoKeyGenerator(), reason: `${lookup.reason}. ${lookup.remedy}` }
   const generator = new NativeKeyGenerator(lookup.addon, rsaKeys)
   return { generator, ...(generator.rsaReason !== undefined && { rsaReason: generator.rsaReason }) }
 }

@@ -94,8 +94,8 @@ test('where no memory can be locked, keys are sealed all the same, and it is sai
 }, t => {
   const module = new URL('native-key-vault.ts', import.meta.url).href
   const script = `const { createKeyVault } = await import(${JSON.stringify(module)})
-      const { vault, reason } = createKeyVault()
-      console.log(JSON.stringify({ overhead: vault.overhead, reason }))`
+      const { vault, reason, remedy } = createKeyVault()
+      console.log(JSON.stringify({ overhead: vault.overhead, warning: \`\${reason}. \${remedy}\` }))`
   const child = spawnSync(
     'sh',
     [
@@ -114,8 +114,8 @@ test('where no memory can be locked, keys are sealed all the same, and it is sai
     t.skip('another user cannot read this repository')
     return
   }
-  const { overhead, reason } = JSON.parse(child.stdout)
+  const { overhead, warning } = JSON.parse(child.stdout)
   assert.equal(overhead, vault.overhead)
-  assert.match(reason, /mlock was refused: raise the limit of locked memory \(RLIMIT_MEMLOCK/)
+  assert.match(warning, /mlock was refused\. Raise the limit of locked memory \(RLIMIT_MEMLOCK/)
   assert.equal(createKeyVault().reason, undefined)
 })

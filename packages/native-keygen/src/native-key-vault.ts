@@ -4,13 +4,15 @@ import { type Addon, lookup } from './addon.ts'
 
 export interface ChosenKeyVault {
   readonly vault: KeyVault
-  /** The protection that is missing, why, and what to do. */
+  /** Why a protection is missing. */
   readonly reason?: string
+  /** What to do about it, if something can be done. */
+  readonly remedy?: string
 }
 
 /** Never throws. Without the addon keys are kept as they are. */
 export function createKeyVault(): ChosenKeyVault {
-  if (!lookup.addon) return { vault: plainKeyVault, reason: `Private keys are not sealed in memory. ${lookup.reason}` }
+  if (!lookup.addon) return { vault: plainKeyVault, reason: lookup.reason, remedy: lookup.remedy }
   try {
     return createWith(lookup.addon)
   } catch (error) {
@@ -27,7 +29,9 @@ function createWith(addon: Addon): ChosenKeyVault {
     publicKeyOf: key => addon.publicKeyOf(key) ?? undefined,
   }
   if (protection !== 'unlocked') return { vault }
-  const reason =
-    'The key that seals private keys in memory can be swapped to disk, since mlock was refused: raise the limit of locked memory (RLIMIT_MEMLOCK, LimitMEMLOCK= in systemd) to 64 KiB, or have no swap'
-  return { vault, reason }
+  return {
+    vault,
+    reason: 'The key that seals private keys in memory can be swapped to disk, since mlock was refused',
+    remedy: 'Raise the limit of locked memory (RLIMIT_MEMLOCK, LimitMEMLOCK= in systemd) to 64 KiB, or have no swap',
+  }
 }

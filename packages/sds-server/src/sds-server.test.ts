@@ -136,7 +136,7 @@ test('a live owner is named by its process', { skip: noPython }, async () => {
   const starting = createSdsServer({ sockets: [{ path }], source, clock: source.clock, readPeerCredentials })
   await assert.rejects(starting, {
     code: 'live-owner',
-    message: new RegExp(`live owner \\(pid ${process.pid}, uid \\d+\\)`),
+    message: new RegExp(`another program \\(pid ${process.pid}, uid \\d+\\)`),
   })
   assert.deepEqual(namesOf(await running.connect().fetch({ resourceNames: [WEB] })), [WEB])
 })

@@ -697,6 +697,6 @@ test('on a UNIX socket without the addon a refusal names the addon, and another 
   assert.match(without, /Install or build the addon \(npm run native\), or set admin\.tokenFile/)
   const stranger = () => ({ pid: 1, uid: (process.geteuid?.() ?? 0) + 12_345, gid: 1 })
   const other = await bodyAt(join(directory, 'b.sock'), stranger)
-  assert.match(other, /it came without the token\. Ask as root or the agent's user\./)
+  assert.match(other, /: uid \d+ is neither root nor the agent's user\. Ask as root or the agent's user\./)
   for (const body of [without, other]) assert.doesNotMatch(body, /Make admin\.address/)
 })

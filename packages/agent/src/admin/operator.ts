@@ -28,27 +28,31 @@ export async function authorityOf(caller: Caller, tokenFile: string | undefined)
   const { credentials, authorization } = caller
   if (credentials && (credentials.uid === 0 || credentials.uid === process.geteuid?.()))
     return { by: `uid ${credentials.uid}, pid ${credentials.pid}` }
-  const remedy = remedyFor(caller)
+  const remedy = remedyFor(caller, tokenFile)
   if (!credentials && !caller.isUnidentifiable && tokenFile === undefined) return { refusal: NO_TOKEN_FILE, remedy }
   const given = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
-  if (given === undefined || tokenFile === undefined) return { refusal: missingFrom(caller), remedy }
+  if (given === undefined || tokenFile === undefined) return { refusal: missingFrom(caller, tokenFile), remedy }
   const token = await readToken(tokenFile)
   if ('refusal' in token) return { ...token, remedy }
   if (isSame(given, token.text)) return { by: 'the bearer of the token' }
   return { refusal: 'its token is not the right one', remedy }
 }
 
-function missingFrom({ isUnidentifiable }: Caller): string {
-  return isUnidentifiable
-    ? 'it came without the token, and callers of the UNIX socket cannot be identified without the native addon'
+function missingFrom({ credentials, isUnidentifiable }: Caller, tokenFile: string | undefined): string {
+  const missing = tokenFile === undefined ? '' : ', and it came without the token'
+  if (isUnidentifiable) return `callers of the UNIX socket cannot be identified without the native addon${missing}`
+  return credentials
+    ? `uid ${credentials.uid} is neither root nor the agent's user${missing}`
     : 'it came without the token'
 }
 
-function remedyFor({ credentials, isUnidentifiable }: Caller): string {
+function remedyFor({ credentials, isUnidentifiable }: Caller, tokenFile: string | undefined): string {
   if (isUnidentifiable)
     return 'Install or build the addon (npm run native), or set admin.tokenFile: the commands of livery send what is in it'
   if (credentials) return "Ask as root or the agent's user"
-  return "Make admin.address a UNIX socket and ask as root or the agent's user, or set admin.tokenFile for the page"
+  const page =
+    tokenFile === undefined ? 'set admin.tokenFile for the page' : 'enter the token of admin.tokenFile on the page'
+  return `Make admin.address a UNIX socket and ask as root or the agent's user, or ${page}`
 }
 
 /** Reads the token at each use, and only from a file that nobody else can read or change. */

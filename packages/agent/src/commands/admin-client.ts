@@ -21,7 +21,7 @@ const OTHER_USER = 'Run the command as root, or as the user that it runs as'
 const NO_FILE =
   'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
 const OVER_TCP =
-  'The token of admin.tokenFile was not sent: over TCP whoever listens there, while the agent does not, would have it. Make admin.address a UNIX socket, which is the default'
+  "Not done. The token was not sent: another program could be listening on this TCP port. Make admin.address a UNIX socket, which is the default, and ask as root or the agent's user."
 const TIMEOUT_MS = 10_000
 const FORBIDDEN = 403
 /** Characters shown of an answer that is not a result: the agent's own answers are one line. */
@@ -89,8 +89,9 @@ async function changeByAdmin(path: string, sources: ConfigSources): Promise<Admi
     return await call(admin, { method: 'PUT', path, headers, connect: connectToAgent })
   }
   const answer = await call(admin, { method: 'PUT', path })
-  const isMissing = answer.status === FORBIDDEN && token.refusal !== undefined
-  return isMissing ? { ...answer, body: `${token.refusal}. ${answer.body}` } : answer
+  const { refusal } = token
+  if (answer.status !== FORBIDDEN || refusal === undefined) return answer
+  return { ...answer, body: refusal === OVER_TCP ? refusal : `${refusal}. ${answer.body}` }
 }
 
 /** `refusal`: why the token is not sent; `undefined` if there is none to send. */

@@ -139,5 +139,8 @@ for (const command of [['certs'], ['explain', WEB]])
     const body = '<!DOCTYPE html>\n<html>\n<head>\n<title>Not Found</title>\n</head>\n</html>\n'
     const { err, code } = await ask(command, { type: 'text/html; charset=utf-8', status: 404, body })
     assert.equal(code, 1)
-    assert.match(err, /^livery: .*another program answers there \(HTTP 404, text\/html; charset=utf-8\).*change admin\.address\.\n$/)
+    assert.match(
+      err,
+      /^livery: .*another program answers there \(HTTP 404, text\/html; charset=utf-8\).*change admin\.address\.\n$/,
+    )
   })

@@ -61,7 +61,7 @@ export async function loadConfig(sources: ConfigSources): Promise<LoadedConfig> 
       ...exposures(settings),
       ...unreadableNames(settings),
       ...settleWarnings(settings, ca),
-      ...oneCallerWarnings(settings, ca),
+      ...oneCallerWarnings(settings, identities, ca),
     ],
   }
 }

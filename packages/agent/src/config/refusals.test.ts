@@ -253,6 +253,13 @@ test('a refusal has its place, the value, the reason and the remedy', async () =
   ])
 })
 
+test('an unknown key names the one that was probably meant, and no unlike one', async () => {
+  const ca = 'plugin: citadel, address: "ca:15012", rootCert: system, dns: true'
+  const { message } = await refused(`logLevel: debug\nca: { ${ca} }\nidentities: [spiffe://cluster.local/web]\n`)
+  assert.match(message, /logLevel: unknown key\. Write log: \{ level: info \}\./)
+  assert.match(message, /ca\.dns: unknown key\. Did you mean "dnsNames"\?/)
+})
+
 for (const [keys, place] of [
   ['', '2 kubernetes.nodeName'],
   ['nodeName: Node_1', '2 kubernetes.nodeName'],

@@ -240,7 +240,9 @@ const settings = {
 }
 
 /** The whole file except `ca`, whose keys depend on its plugin, with every default filled in and every path absolute. */
-export const settingsSchema = object(settings)
+export const settingsSchema = object(settings, name =>
+  /^log[_-]?level$/i.test(name) ? new Fault('unknown key', 'Write log: { level: info }') : undefined,
+)
 
 /** The validated settings: durations in milliseconds, addresses split, paths absolute. */
 export type Settings = v.InferOutput<typeof settingsSchema>

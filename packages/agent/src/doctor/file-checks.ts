@@ -44,8 +44,9 @@ async function rootFindings(path: string, now: number): Promise<Finding[]> {
     const last = Math.max(...certificates.map(({ validToDate }) => validToDate.getTime()))
     const end = new Date(last).toISOString()
     const remedy = 'Have the CA make its next root, and write both here'
-    if (last <= now) return [wrong('roots', path, `its last certificate ended ${end}`, remedy)]
-    if (last - now < MONTH_MS) return [warning('roots', path, `its last certificate ends ${end}`, remedy)]
+    if (last <= now) return [wrong('roots', path, `all roots in this file have expired, the last at ${end}`, remedy)]
+    if (last - now < MONTH_MS)
+      return [warning('roots', path, `all roots in this file will have expired by ${end}`, remedy)]
     return [ok('roots', path, `${certificates.length} to verify the CA with, until ${end}`)]
   } catch (error) {
     return [wrong('roots', path, scrub(error), 'Write the root of the CA there, readable for the agent')]

@@ -110,7 +110,7 @@ function placeFinding(
 async function reachFinding({ path, owner, group }: SocketConfig): Promise<Finding | undefined> {
   const reason = await closedFolder(path, { owner, group }).catch(() => undefined)
   if (reason === undefined) return undefined
-  const [text = '', remedy = ''] = reason.split(': run ')
+  const [text = '', remedy = ''] = reason.split('. Run ')
   return wrong('socket', path, text, `Run ${remedy}`)
 }
 

@@ -20,11 +20,10 @@ export const LESS_STRICT =
 
 /** One warning for all that the addon would do. */
 export function chooseKeyVault(logger: Logger): KeyVault {
-  const { vault, reason } = createKeyVault()
-  if (reason !== undefined)
-    logger.warn(
-      LESS_STRICT === undefined ? `${reason}.` : `Keys come from WebCrypto, slower; ${LESS_STRICT}. ${reason}.`,
-    )
+  const { vault, reason, remedy } = createKeyVault()
+  if (reason === undefined) return vault
+  const withoutAddon = LESS_STRICT && `Keys come from WebCrypto, slower, and are not sealed in memory; ${LESS_STRICT}`
+  logger.warn([reason, withoutAddon, remedy].flatMap(text => (text === undefined ? [] : [`${text}.`])).join(' '))
   return vault
 }
 

@@ -176,7 +176,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     ({ isHandover, error }) =>
       isHandover
         ? 'this socket is new, and the agent that takes over serves it already'
-        : `another process listens on this socket; the others are served, and this one is tried again every 5 s: ${error.message}`,
+        : `${sentence(error.message)} This socket is tried again every 5 s, and the others do not wait for it.`,
     { ...onlyPath, level: ({ isHandover }) => (isHandover ? 'info' : 'error') },
   ),
   'socket-acquired': sds.info(() => 'the socket is served: the other process has left it'),
@@ -190,13 +190,13 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
     onlyPath,
   ),
   'socket-folder-unsafe': sds.security.error(() => 'others can replace this socket'),
-  'socket-unreachable': sds.warn(({ reason }) => `the socket cannot be reached: ${reason}`, onlyPath),
+  'socket-unreachable': sds.warn(({ reason }) => `the socket cannot be reached: ${reason}.`, onlyPath),
   'socket-lost': sds.security.error(() => 'the socket file has vanished and cannot be made again'),
 
   // The admin endpoint and the operator.
   'endpoint-waiting': admin.security.error(
     ({ endpoint, message }) =>
-      `SDS is served without the ${endpoint} endpoint, which is tried again every 5 s: ${message}`,
+      `${sentence(message)} SDS goes on without the ${endpoint} endpoint, which is tried again every 5 s.`,
   ),
   'endpoint-handover': admin.security.info(
     ({ endpoint, message }) => `the ${endpoint} endpoint waits for the previous agent to end: ${message}`,
@@ -238,6 +238,11 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
 /** The row of an event. */
 export function rowOf({ kind }: Pick<AgentEvent, 'kind'>): Row<AgentEvent> {
   return ROWS[kind]
+}
+
+/** Some messages end with a period. */
+function sentence(message: string): string {
+  return message.replace(/\.?$/, '.')
 }
 
 /** Most pods of a node may have no identity. */

@@ -50,6 +50,20 @@ test('a CA that fails on and on is one line with its count, and another error a 
   )
 })
 
+test('an event that comes again is listed by its last time', () => {
+  const ledger = new Ledger(() => true)
+  for (const time of [0, 3]) ledger.record('a', { time, event: { kind: 'asked', by: 'x' } })
+  ledger.record('a', { time: 4, event: { kind: 'pushed', to: 'x', version: 'v' } })
+  ledger.record('a', { time: 5, event: { kind: 'asked', by: 'y' } })
+  assert.deepEqual(
+    ledger.entries('a').map(({ time, count }) => [time, count]),
+    [
+      [4, undefined],
+      [5, 3],
+    ],
+  )
+})
+
 test('of names that are not held the 1,000 recorded last are kept, and they push out no held one', () => {
   const ledger = new Ledger(name => name === 'held')
   ledger.record('held', { time: 0, event: issued(1) })

@@ -19,7 +19,7 @@ const EVENTS_PER_NAME = 32
 const REPEATS_WITHIN = 4
 const MAX_UNKNOWN_NAMES = 1_000
 
-type Ring = { time: number; event: LedgerEvent; count?: number }[]
+type Ring = LedgerEntry[]
 
 /** Keeps the last 32 events of each held name, and of the 1,000 other most recent names. */
 export class Ledger {
@@ -41,9 +41,9 @@ export class Ledger {
       // Earlier events are separate entries after a new certificate, though they read the same.
       if (!entry || entry.event.kind === 'issued') break
       if (entry.event.kind !== event.kind || !rowOf(event).repeats(entry.event, event)) continue
-      entry.time = time
-      entry.event = event
-      entry.count = (entry.count ?? 1) + 1
+      // The order is by the last time, which is the one that is shown.
+      ring.splice(index, 1)
+      ring.push({ time, event, count: (entry.count ?? 1) + 1 })
       return
     }
     if (ring.push({ time, event }) > EVENTS_PER_NAME) ring.shift()

@@ -116,7 +116,7 @@ export function record<T>(value: Schema<T>, refuse: (input: unknown) => Fault): 
 }
 
 function unknownKey(key: string, known: readonly string[]): Fault {
-  const near = nearest(key, known)
+  const near = nearest(key, known) ?? known.find(each => key.length > 2 && each.startsWith(key))
   const hint = near === undefined ? 'Remove it.' : `Did you mean "${near}"?`
   return new Fault('unknown key', `${hint} Known here: ${known.join(', ')}`)
 }
@@ -135,11 +135,12 @@ export function messageFault(message: string): Fault {
 /** Longer texts are not misspellings, and the comparison takes longer with their length. */
 const MAX_SLIP_LENGTH = 64
 
-/** The nearest candidate, which `text` probably meant, if any is near. */
+/** The nearest candidate, which `text` probably meant, if any is near: one that begins as a text of three letters does. */
 export function nearest(text: string, candidates: readonly string[]): string | undefined {
   if (text.length > MAX_SLIP_LENGTH) return undefined
   const wanted = text.toLowerCase()
   const ranked = candidates
+    .filter(candidate => wanted.length > 3 || candidate.toLowerCase().startsWith(wanted.slice(0, 1)))
     .map(candidate => ({ candidate, distance: editDistance(wanted, candidate.toLowerCase()) }))
     .sort((a, b) => a.distance - b.distance)
   const best = ranked[0]

@@ -7,6 +7,7 @@ import {
   createSdsServer,
   type SdsEvent,
   type SdsServer,
+  SdsServerError,
   type SocketConfig,
 } from '@livery/sds-server'
 import type { Basis } from '../life/basis.ts'
@@ -65,14 +66,14 @@ export const sds = {
   },
 }
 
-function openServer(
+async function openServer(
   { config, clock, secrets, recorder, pods }: Needs,
   sockets: readonly SocketConfig[],
   signal: AbortSignal,
 ): Promise<SdsServer> {
   const events = new Events<SdsEvent>()
   events.subscribe(event => recorder.sds(event))
-  return createSdsServer({
+  return await createSdsServer({
     sockets,
     source: secrets,
     clock,
@@ -82,5 +83,9 @@ function openServer(
     ...serverOptions(config),
     signal,
     events,
+  }).catch((error: unknown) => {
+    if (!(error instanceof SdsServerError) || error.code !== 'live-owner') throw error
+    const takeover = 'If it is another livery, "livery run --takeover" takes its sockets: stop it after that.'
+    throw new Error(`${error.message}. ${takeover}`, { cause: error })
   })
 }

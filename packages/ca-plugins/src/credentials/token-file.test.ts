@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { rm, writeFile } from 'node:fs/promises'
+import { chmod, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { FakeClock } from '@livery/core/testing'
@@ -98,6 +98,15 @@ for (const [what, text, reason] of unusable)
     await writeFile(file, 'token-1')
     assert.equal((await source.get({ signal })).token, 'token-1')
   })
+
+test('a file that others can write is refused, and the message ends with the command', async t => {
+  const file = join(temporaryFolder(t), 'token')
+  await writeFile(file, 'hush')
+  await chmod(file, 0o666)
+  const source = await tokenFile.create({ ...pluginContext(), tokenFile: file }, {})
+  const refused = isCAError('unauthenticated', /can be written by others\. .* run "chmod go-w \/.*token"\.$/)
+  await assert.rejects(source.get({ signal }), refused)
+})
 
 test('a directory or a FIFO is refused without blocking', async t => {
   const directory = temporaryFolder(t)

@@ -1,6 +1,6 @@
 /** The `token-file` source: a token in a file, such as a projected Kubernetes service account token. */
 import {
-  type CAError,
+  CAError,
   type Clock,
   type Credential,
   type CredentialRequest,
@@ -9,6 +9,7 @@ import {
   MIN_SECRET_LENGTH,
   readSmallFile,
   rememberToken,
+  UntrustedPathError,
   untilAborted,
 } from '@livery/core/plugin'
 import { caError } from '../answers/ca-error.ts'
@@ -75,6 +76,9 @@ async function readFile(path: string): Promise<string> {
   try {
     return (await readSmallFile(path, MAX_BYTES)).toString()
   } catch (error) {
+    // Its message ends with another remedy.
+    if (error instanceof UntrustedPathError)
+      throw new CAError('unauthenticated', `Cannot use the token in ${path}: ${error.message}`, { local: true })
     throw caErrorOf(path, reasonOf(error))
   }
 }

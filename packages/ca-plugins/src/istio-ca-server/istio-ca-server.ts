@@ -260,7 +260,9 @@ async function bind(server: Server, at: HostPort, credentials: ServerCredentials
   try {
     return formatHostPort({ host: at.host, port: await promise })
   } catch (error) {
-    const reason = reasonOf(error)
+    // The text of grpc-js counts addresses.
+    const isTaken = reasonOf(error).includes('EADDRINUSE')
+    const reason = isTaken ? 'another process has this port (EADDRINUSE)' : reasonOf(error)
     throw new Error(
       `Cannot serve the CA on ${wanted}: ${reason}. Stop whatever listens there, or name another address.`,
       { cause: error },

@@ -183,7 +183,7 @@ test('a file is refused if others can write to it, and named with its mode', t =
     chmodSync(file, mode)
     const { component, message } = refusalOf(() => checkAt(file))
     assert.equal(component, file)
-    assert.match(message, /can be written by others\. Make sure of its content, then run: chmod go-w/)
+    assert.match(message, /can be written by others\. Make sure of its content, then run "chmod go-w/)
   }
   chmodSync(file, 0o644)
   checkAt(file)

@@ -121,7 +121,7 @@ class Walk {
     this.#checkLinked(file)
     this.#checkHardLinks(file, others)
     if (this.#isWritableByOthers(file))
-      throw refusal(file, `can be written by others. Make sure of its content, then run: chmod go-w ${file.path}`)
+      throw refusal(file, `can be written by others. Make sure of its content, then run "chmod go-w ${file.path}"`)
   }
 
   /** The last component, as the kernel would find it. */

@@ -180,7 +180,7 @@ function checkIdentity({ uris, isCa }: ChainFacts, identity: SpiffeId): void {
   }
   if (uri !== identity) {
     throw bad(
-      `it carries URI:${uri.slice(0, 300)} instead of the identity asked for, ${identity}: a CA takes it from the caller, so look at the token, and whether it may impersonate`,
+      `it carries URI:${uri.slice(0, 300)} instead of the identity asked for, ${identity}: the CA signed the identity of the caller. With citadel, set ca.impersonate: true; where it is set, let the CA allow this token to impersonate`,
     )
   }
 }

@@ -79,7 +79,7 @@ test('a socket on whose path another process listens waits for it, and the other
     { path: free, identity: API },
   ])
   assert.deepEqual(more, [])
-  assert.match(String(failure), /a live owner.* accepts connections there; stop it, or choose another path/)
+  assert.match(String(failure), /another program.* serves this socket\. Stop it, or choose another path/)
   const [, taken] = server.sockets()
   assert.deepEqual([taken?.state, taken?.reason], ['waiting', failure?.message])
   using client = new SdsClient(free)

@@ -161,7 +161,7 @@ test('a live owner is respected', async t => {
   const place = await makePlace(t)
   await place.listen()
   const { ino } = await lstat(place.path)
-  await assertRefused(place.listen(), 'live-owner', place.path, 'live owner', 'choose another path')
+  await assertRefused(place.listen(), 'live-owner', place.path, 'another program', 'choose another path')
   assert.equal((await lstat(place.path)).ino, ino)
 })
 

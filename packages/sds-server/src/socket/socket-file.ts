@@ -219,8 +219,7 @@ async function appear(options: SocketFileOptions): Promise<Listener> {
   const occupant = await occupantOf(options)
   if (occupant.kind === 'live' && !options.takeover) {
     throw new LiveOwnerError(
-      `Cannot listen on ${path}: a live owner${describePeer(occupant.listener)} accepts connections there; ` +
-        'stop it, or choose another path',
+      `Cannot listen on ${path}: another program${describePeer(occupant.listener)} serves this socket. Stop it, or choose another path`,
       { isTrusted: isOurs(occupant, options) },
     )
   }

@@ -17,8 +17,10 @@ export async function closedFolder(path: string, recipient: Recipient): Promise<
   if (!isOpen(stats, recipient)) {
     const mode = (stats.mode & 0o7777).toString(8).padStart(4, '0')
     const who = owner ? `uid ${owner}` : `group ${group}`
+    // The user's further groups are not known here.
+    const unless = owner && (stats.mode & 0o010) !== 0 ? ` unless it is in group ${stats.gid}` : ''
     const place = `${folder} (mode ${mode}, owner ${stats.uid}:${stats.gid})`
-    return `${who} gets through ${place} only as a member of group ${stats.gid}: run chmod o+x ${folder}, or use another folder`
+    return `${who} cannot pass ${place}${unless}. Run "chmod o+x ${folder}", or use another folder`
   }
   return folder === dirname(folder) ? undefined : await closedFolder(folder, recipient)
 }
