@@ -14,7 +14,7 @@ export interface Mutation {
   readonly slow?: true
 }
 
-const CALL = 'const { pem } = await untilAborted(csr(), signal)'
+const CALL = 'const { pem } = await untilAborted(request.csr(), signal)'
 
 const https: readonly Omit<Mutation, 'of'>[] = [
   {
@@ -73,6 +73,7 @@ const https: readonly Omit<Mutation, 'of'>[] = [
       [CALL, `${CALL}\n    this.#kept.push(Buffer.from(pem + pem))`],
     ],
     caughtBy: 'memory: requests and answers',
+    says: /bytes with each certificate, often by a listener left on a signal: use untilAborted/,
     slow: true,
   },
   {
