@@ -25,6 +25,8 @@ suite({
   timeoutMs: TIMEOUT,
   async create({ ca, context, after }) {
     const server = createServer(await ca.serverCertificate(), (request, response) => void serve(ca, request, response))
+    // Node's 5 s would end idle connections in the plugin's place.
+    server.keepAliveTimeout = 75_000
     await once(server.listen(0, '127.0.0.1'), 'listening')
     after(() => {
       server.closeAllConnections()

@@ -6,7 +6,16 @@ import { join, resolve } from 'node:path'
 /** The agent's rule for names of plugins, which suits npm's for packages. */
 const NAME = /^[a-z][a-z0-9-]*$/
 
+const USAGE = `Usage: npm create @livery/ca-plugin NAME
+
+Makes the folder NAME with a CA plugin of that name and the test that proves it.
+NAME begins with a letter and has a-z, 0-9 and -.`
+
 const [name] = process.argv.slice(2)
+if (name === '--help' || name === '-h') {
+  console.log(USAGE)
+  process.exit()
+}
 if (name === undefined) fail('a plugin: it has no name', 'Run: npm create @livery/ca-plugin my-ca')
 if (!NAME.test(name))
   fail(

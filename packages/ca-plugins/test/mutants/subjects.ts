@@ -72,7 +72,11 @@ async function startHttps(ca: FakeCA, { clock }: CAContext): Promise<JsonCaServe
   })
 }
 
-const tlsOf = (ca: FakeCA) => async () => ({ roots: Buffer.from(ca.trustBundle().join('')) })
+/** The server keeps its certificate through a rotation, and so the client its root. */
+function tlsOf(ca: FakeCA): () => Promise<{ readonly roots: Buffer }> {
+  const roots = Buffer.from(ca.trustBundle().join(''))
+  return async () => ({ roots })
+}
 
 async function example(url: string, { ca, context, after }: ConformanceSetup): Promise<CAClient> {
   const server = await startHttps(ca, context)

@@ -57,7 +57,7 @@ const refused: readonly (readonly [string, RegExp, CertificateOverrides])[] = [
   ['a CA certificate', /CA certificate/, { ca: true }],
   ['an ended certificate', /expired/, { notBefore: START - 2 * DAY, notAfter: START - DAY }],
   ['one of tomorrow', /only more than 5 minutes/, { notBefore: START + DAY, notAfter: START + 2 * DAY }],
-  ['a root that did not sign', /does not lead to any/, { issuer: await makeIssuer('CN=other 0', START) }],
+  ['a root that did not sign', /does not lead to/, { issuer: await makeIssuer('CN=other 0', START) }],
 ]
 for (const [what, message, overrides] of refused)
   test(`an answer with ${what} leaves no root: none is trusted, pushed, stored, or used for the next answer`, async () => {
@@ -87,7 +87,7 @@ for (const [what, message, overrides] of refused)
     ca.answer = async (request, sign) => ({ chain: (await sign(request, { issuer: evil })).chain })
     await bench.toNextDue(API)
     await bench.until('ca-error', 2)
-    assert.match(bench.last('ca-error').message, /does not lead to any of the 1 known roots/)
+    assert.match(bench.last('ca-error').message, /does not lead to the one known root/)
     await clock.advance(75_000)
     assert.deepEqual(trusted(bench), honest)
     assert.deepEqual(pushed, [])
@@ -191,10 +191,7 @@ test('200,000 roots in one answer, and in the list of a CA, are refused by their
     bench.ca.answer = async (request, sign) => ({ ...(await sign(request)), roots: [...flood, ...bench.ca.roots] })
     bench.manager.add(WEB)
     await bench.until('ca-error', 1)
-    assert.match(
-      bench.last('ca-error').message,
-      /does not lead to any.*left out: there are 200001 roots, more than 100/,
-    )
+    assert.match(bench.last('ca-error').message, /does not lead to .*left out: there are 200001 roots, more than 100/)
     assert.deepEqual(trusted(bench), [])
   }
   await using bench = await Bench.create(

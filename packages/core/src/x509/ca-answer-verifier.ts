@@ -150,7 +150,7 @@ function notACertificate(index: number, cause: unknown): CAError {
 }
 
 function noPath(refused: string | undefined, anchors: number): CAError {
-  const reason = `its chain does not lead to any of the ${anchors} known roots`
+  const reason = `its chain does not lead to ${anchors === 1 ? 'the one known root' : `any of the ${anchors} known roots`}`
   return bad(`${reason}: ${refused ?? "compare the CA's root with the agent's"}`)
 }
 

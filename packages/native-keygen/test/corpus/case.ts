@@ -31,7 +31,7 @@ export function expectationOf({
 }
 
 /** The refusal of a chain without a path to a known root. */
-export const NO_PATH = /does not lead to any of the \d known roots/
+export const NO_PATH = /does not lead to (?:the one known root|any of the \d known roots)/
 
 /** A leaf below an intermediate with these extensions more. */
 export function belowMiddle(extensions: readonly Buffer[], parts: Overrides = {}): Case {

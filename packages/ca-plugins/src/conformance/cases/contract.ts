@@ -40,7 +40,7 @@ export const contractCases: readonly LiveCase[] = [
   },
   {
     group,
-    name: 'a request that may wait for its connection waits no longer than for that',
+    name: 'a request waits at most connectWithinMs for its connection',
     async run(on) {
       const connectWithinMs = 10 * on.patienceMs
       for (let call = 1; call <= 2; call++) await issueWell(on, { connectWithinMs })

@@ -11,6 +11,8 @@ const group = 'errors'
 const RETRY_AFTER_MS = 7_000
 /** Longer than a plugin waits whose timeout is unknown. */
 const LONG_MS = 24 * 3_600_000
+const BY_THE_CLOCK =
+  ': the limit of a call must run by context.clock, which the kit sets forward (`after` of @livery/core/plugin)'
 
 export const errorCases: readonly BenchCase[] = [
   ...REFUSAL_CODES.map(
@@ -60,13 +62,14 @@ export const errorCases: readonly BenchCase[] = [
       on.ca.fault = { kind: 'hang' }
       const controller = new AbortController()
       const request = await kitRequest(on, { signal: controller.signal })
-      const asked = started(rejection(on.client.issue(request), on.patienceMs, 'issue() at a CA that never answers'))
+      const what = 'issue() at a CA that never answers'
+      const asked = started(rejection(on.client.issue(request), on.patienceMs, what, BY_THE_CLOCK))
       await Promise.race([on.ca.arrived(1), asked])
       const { timeoutMs } = on
       await on.context.clock.advance((timeoutMs ?? LONG_MS) * 1.01)
       if (timeoutMs === undefined) controller.abort(new Error('nobody waits any more'))
       const error = await asked
-      if (error !== controller.signal.reason) expectCAError(error, ['timeout'], 'issue() at a CA that never answers')
+      if (error !== controller.signal.reason) expectCAError(error, ['timeout'], what)
     },
   },
   {

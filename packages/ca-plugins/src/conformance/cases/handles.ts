@@ -64,7 +64,7 @@ async function useAndClose(on: Bench): Promise<void> {
   await close(on.client, on.patienceMs).catch(() => {})
   const left = () => on.opened.connections().map(describe)
   // `fetch` ends the connections that it keeps, some seconds later.
-  await expectNone(left, on.patienceMs, 'open after the client was closed, while its server was not')
+  await expectNone(left, on.patienceMs, 'still open after the client was closed (its server still runs)')
 }
 
 /** Resources that one place opened as often as there were clients. */

@@ -38,6 +38,8 @@ export interface Subject {
   readonly patienceMs: number
   /** Roots (PEM) that are known beside those that the client lists. */
   readonly roots: () => readonly string[]
+  /** The CA, if the suite controls it. */
+  readonly ca?: FakeCA
 }
 
 /** A subject with a CA that the suite controls. */

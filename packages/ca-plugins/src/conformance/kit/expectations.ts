@@ -1,5 +1,5 @@
 /** Checks of answers and errors. Each function throws an `AssertionError` that says what is wrong. */
-import assert from 'node:assert/strict'
+import assert, { AssertionError } from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { inspect } from 'node:util'
 import { nodeCertificateVerifier, type VerifiedChain } from '@livery/core'
@@ -28,7 +28,19 @@ export async function expectWell(on: Subject, request: KitRequest, issued: Issue
   expectForm(issued)
   expectOrder(issued)
   expectKeyHandling(on, request, issued)
-  await verifyAsCore(on, request, issued)
+  try {
+    await verifyAsCore(on, request, issued)
+  } catch (error) {
+    throw withMissingIntermediates(error, issued.chain.length, on.ca?.lastChainLength ?? 0)
+  }
+}
+
+/** The error of a chain without its intermediates speaks of roots. */
+function withMissingIntermediates(error: unknown, given: number, answered: number): unknown {
+  if (!(error instanceof Error) || given >= answered) return error
+  const certificates = given === 1 ? '1 certificate' : `${given} certificates`
+  const reason = `issue() gave ${certificates}, the CA's answer had ${answered}: pass on every intermediate`
+  return new AssertionError({ message: `${reason}. ${error.message}` })
 }
 
 /** Verifies `issued` as core does. Rejects with a `CAError` where core refuses. */

@@ -13,7 +13,7 @@ export type CAFault =
   | { readonly kind: 'delay'; readonly ms: number }
   /** It answers when `release()` is called. */
   | { readonly kind: 'hang' }
-  | { readonly kind: 'refuse'; readonly code: RefusalCode; readonly retryAfterMs?: number }
+  | { readonly kind: 'refuse'; readonly code: RefusalCode; readonly retryAfterMs?: number; readonly message?: string }
   /** Somebody has to approve it: `decide()`. For CAs that answer with a ticket. */
   | { readonly kind: 'pending' }
   | { readonly kind: 'wrong-san'; readonly identity: SpiffeId }

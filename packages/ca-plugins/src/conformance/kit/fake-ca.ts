@@ -53,6 +53,7 @@ export class FakeCA implements Disposable {
   #released = Promise.withResolvers<void>()
   #requests = 0
   #lastAnswer: string | undefined
+  #lastChainLength = 0
   #endlessBytes = 0
 
   private constructor(authority: CertificateAuthority, clock: Clock & { shiftMs: number }) {
@@ -89,6 +90,11 @@ export class FakeCA implements Disposable {
     return this.#lastAnswer
   }
 
+  /** How many certificates it answered with last. */
+  get lastChainLength(): number {
+    return this.#lastChainLength
+  }
+
   /** How many bytes of endless answers have been taken. */
   get endlessBytes(): number {
     return this.#endlessBytes
@@ -116,6 +122,7 @@ export class FakeCA implements Disposable {
     this.#arrivals.clear()
     const answer = await this.#answerOrRefuse(request)
     this.#lastAnswer = answerInWords(answer, request, this.token)
+    this.#lastChainLength = answer.kind === 'issued' ? answer.chain.length : 0
     return answer
   }
 
@@ -204,7 +211,7 @@ export class FakeCA implements Disposable {
     const fault = typeof this.fault === 'function' ? this.fault(request) : this.fault
     switch (fault.kind) {
       case 'refuse':
-        return { ...fault, kind: 'refused', message: `refused: ${fault.code}` }
+        return { message: `refused: ${fault.code}`, ...fault, kind: 'refused' }
       case 'garbage':
         return { kind: 'garbage', text: GARBAGE }
       case 'endless':

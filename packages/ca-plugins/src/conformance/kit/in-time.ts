@@ -6,12 +6,12 @@ import { SystemClock } from '@livery/core/plugin'
 /** It took too long. */
 class LateError extends AssertionError {}
 
-/** Settles as `promise` does; rejects with an `AssertionError` if that takes longer than `patienceMs`. */
-export async function inTime<T>(promise: Promise<T>, patienceMs: number, what: string): Promise<T> {
+/** Settles as `promise` does; rejects with an `AssertionError`, which ends in `remedy`, if that takes longer than `patienceMs`. */
+export async function inTime<T>(promise: Promise<T>, patienceMs: number, what: string, remedy = ''): Promise<T> {
   using clock = new SystemClock()
   const { promise: late, reject } = Promise.withResolvers<never>()
   clock.at(clock.now() + patienceMs, () =>
-    reject(new LateError({ message: `${what} was still waited for after ${patienceMs} ms` })),
+    reject(new LateError({ message: `${what} was still waited for after ${patienceMs} ms${remedy}` })),
   )
   return await Promise.race([promise, late])
 }
@@ -23,12 +23,17 @@ export function started<T>(promise: Promise<T>): Promise<T> {
 }
 
 /** The reason that `promise` rejects with, in time; an `AssertionError` if it resolves. */
-export async function rejection(promise: Promise<unknown>, patienceMs: number, what: string): Promise<unknown> {
+export async function rejection(
+  promise: Promise<unknown>,
+  patienceMs: number,
+  what: string,
+  remedy?: string,
+): Promise<unknown> {
   const outcome = promise.then(
     value => ({ rejected: false as const, value }),
     (reason: unknown) => ({ rejected: true as const, reason }),
   )
-  const settled = await inTime(outcome, patienceMs, what)
+  const settled = await inTime(outcome, patienceMs, what, remedy)
   if (settled.rejected) return settled.reason
   throw new AssertionError({ message: `${what} resolved${amountOf(settled.value)}; it should have been rejected` })
 }

@@ -152,7 +152,8 @@ function deepTrace(): Error {
   return trace
 }
 
-function callerOutsideKit({ stack = '' }: Error): string {
+/** The first place on the stack that is neither the kit's nor a library's, `/app/index.js:12:5`; empty if there is none. */
+export function callerOutsideKit({ stack = '' }: Error): string {
   // Not computed at the top of the module: a bundle moves that code to another file.
   const kit = fileURLToPath(new URL('..', import.meta.url))
   const frame = stack.split('\n').find(each => isOutside(kit, each))
@@ -160,5 +161,7 @@ function callerOutsideKit({ stack = '' }: Error): string {
 }
 
 function isOutside(folder: string, frame: string): boolean {
-  return /[(\s]\(?(?:file:\/\/)?\//.test(frame) && !frame.includes(folder) && !frame.includes('/node_modules/')
+  return (
+    /^\s+at (?:.*[( ])?(?:file:\/\/)?\//.test(frame) && !frame.includes(folder) && !frame.includes('/node_modules/')
+  )
 }
