@@ -19,7 +19,7 @@ const EVENTS_PER_NAME = 32
 const REPEATS_WITHIN = 4
 const MAX_UNKNOWN_NAMES = 1_000
 
-type Ring = LedgerEntry[]
+type Ring = { time: number; event: LedgerEvent; count?: number }[]
 
 /** Keeps the last 32 events of each held name, and of the 1,000 other most recent names. */
 export class Ledger {
@@ -41,17 +41,18 @@ export class Ledger {
       // Earlier events are separate entries after a new certificate, though they read the same.
       if (!entry || entry.event.kind === 'issued') break
       if (entry.event.kind !== event.kind || !rowOf(event).repeats(entry.event, event)) continue
-      // The order is by the last time, which is the one that is shown.
-      ring.splice(index, 1)
-      ring.push({ time, event, count: (entry.count ?? 1) + 1 })
+      entry.time = time
+      entry.event = event
+      entry.count = (entry.count ?? 1) + 1
       return
     }
     if (ring.push({ time, event }) > EVENTS_PER_NAME) ring.shift()
   }
 
-  /** Oldest first; empty for an unknown name. */
+  /** In the order of their latest times; empty for an unknown name. */
   entries(name: string): readonly LedgerEntry[] {
-    return this.#held.get(name) ?? this.#unknownNames.get(name) ?? []
+    const ring = this.#held.get(name) ?? this.#unknownNames.get(name) ?? []
+    return ring.toSorted((one, other) => one.time - other.time)
   }
 
   #ringOf(name: string): Ring {
