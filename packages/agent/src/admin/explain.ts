@@ -79,7 +79,7 @@ export function unknownName(source: AdminSource, name: string, searches: CpuShar
     return `${JSON.stringify(name)} means a different identity on each socket. Ask for the SPIFFE ID: livery certs lists them.\n`
   }
   const similar = searches.use(() => didYouMean(name, allNames(source))) ?? ''
-  return `This agent does not know ${JSON.stringify(name.slice(0, 200))}: the configuration does not list it, and no caller has asked for it.${similar} livery certs lists the identities; spiffe://${trustDomain} is the trust bundle.\n`
+  return `This agent does not know ${JSON.stringify(name.slice(0, 200))}: the configuration does not list it, and no caller has asked for it.${similar} livery certs lists the identities; for the trust bundle write spiffe://${trustDomain}.\n`
 }
 
 function whyNoRoots(source: AdminSource): string {

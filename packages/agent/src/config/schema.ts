@@ -106,7 +106,7 @@ const sds = section('connections and calls of all sockets', {
     module: 'takeover',
   }),
   refusedNames: key(
-    'the response to a SotW stream that asks only for refused or unknown names: `omit` sends no resources, and Envoy keeps waiting; `invalidate` sends a secret that Envoy rejects, so that it continues without it, and from 1.37 on ends handshakes that wait for it',
+    'the response to a SotW stream that asks only for refused or unknown names: `omit` sends no resources, and Envoy keeps waiting; `invalidate` sends a secret whose time to live is 0 or that Envoy rejects, so that it continues without it, and from 1.37 on ends handshakes that wait for it',
     oneOf(['omit', 'invalidate']),
     { default: SERVER.refusedNames },
   ),
