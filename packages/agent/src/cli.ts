@@ -89,7 +89,9 @@ export function createProgram(terminal: Terminal, finish: (exitCode: number) => 
     })
   program
     .command('check-config')
-    .description('check the configuration, and print each value with its origin; doctor checks folders, tokens and the CA')
+    .description(
+      'check the configuration, and print each value with its origin; doctor checks folders, tokens and the CA',
+    )
     .withExamples([['CA_ADDR=istiod.istio-system.svc:15012 livery check-config', 'what a variable changes']])
     .action(async () => {
       const { checkConfig } = await import('./commands/check-config.ts')

@@ -189,7 +189,7 @@ test('the commands of an agent do not ask another agent that has its admin addre
   await agent.line(/"msg":"next: type \\"livery doctor\\""/)
   for (const [cwd, code, says] of [
     [first, 0, /spiffe:/],
-    [second, 1, new RegExp(`another one answers: this is the agent of ${join(first, 'livery.yaml')}. Stop that one`)],
+    [second, 1, new RegExp(`is held by the agent of ${join(first, 'livery.yaml')}. Stop the holder`)],
   ] as const) {
     const certs = await livery(['certs'], { cwd })
     assert.equal(certs.code, code)
@@ -197,9 +197,9 @@ test('the commands of an agent do not ask another agent that has its admin addre
   }
   const doctor = await livery(['doctor'], { cwd: second })
   assert.equal(doctor.code, 1)
-  assert.match(doctor.stdout, /WRONG +agent .*\n.*another one answers/)
+  assert.match(doctor.stdout, /WRONG +agent .*\n.*is held by the agent of/)
   const renewal = await livery(['renew', 'default'], { cwd: second })
-  assert.match(renewal.stderr, /another one answers/)
+  assert.match(renewal.stderr, /is held by the agent of/)
   assert.equal((await livery(['certs', '--admin', address], { cwd: second })).code, 0)
 })
 

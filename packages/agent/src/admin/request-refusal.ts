@@ -46,7 +46,7 @@ export function refusal(listener: Listener, request: IncomingMessage): Answer | 
     return text(413, 'No request here needs a body.\n')
   const meant = headers[CONFIG_HEADER]
   if (routes === 'admin' && meant !== undefined && configFile !== undefined && meant !== configFile)
-    return text(MISDIRECTED, `this is the agent of ${decodeURI(configFile)}\n`)
+    return text(MISDIRECTED, `the agent of ${decodeURI(configFile)}\n`)
   return undefined
 }
 

@@ -124,7 +124,7 @@ async function call(
   const answer = await exchange({ address, ...request, headers, who, remedy })
   if (answer.status !== MISDIRECTED) return answer
   throw new Error(
-    `Cannot ask the agent of ${file}: at its admin.address, ${where}, another one answers: ${firstLine(answer.body)}. Stop that one, or change admin.address; --admin ${where} asks that one.`,
+    `Cannot ask the agent of ${file}: its admin.address, ${where}, is held by ${firstLine(answer.body)}. Stop the holder, or change admin.address. To ask the holder, use --admin ${where}.`,
   )
 }
 

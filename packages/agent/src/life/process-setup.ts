@@ -15,14 +15,15 @@ export function keepOutOfCoreFiles(logger: Logger): void {
 /** The checks that are missing without the addon, which judges as Envoy's own library does; `undefined` with it. */
 export const LESS_STRICT =
   nativeCertificateVerifier === undefined
-    ? 'certificate paths are judged less strictly than Envoy does: without the native addon nothing checks path lengths, name constraints and critical extensions'
+    ? 'without the native addon nothing checks path lengths, name constraints and critical extensions of a chain, as Envoy does'
     : undefined
 
 /** One warning for all that the addon would do. */
 export function chooseKeyVault(logger: Logger): KeyVault {
   const { vault, reason, remedy } = createKeyVault()
   if (reason === undefined) return vault
-  const withoutAddon = LESS_STRICT && `Keys come from WebCrypto, slower, and are not sealed in memory; ${LESS_STRICT}`
+  const withoutAddon =
+    LESS_STRICT && `WebCrypto makes the keys, slower, and they are not sealed in memory; ${LESS_STRICT}`
   logger.warn([reason, withoutAddon, remedy].flatMap(text => (text === undefined ? [] : [`${text}.`])).join(' '))
   return vault
 }

@@ -85,7 +85,8 @@ async function openServer(
     events,
   }).catch((error: unknown) => {
     if (!(error instanceof SdsServerError) || error.code !== 'live-owner') throw error
-    const takeover = 'If it is another livery, "livery run --takeover" takes its sockets: stop it after that.'
+    const takeover =
+      'If that program is another livery, start this one with "livery run --takeover", then stop the old one.'
     throw new Error(`${error.message}. ${takeover}`, { cause: error })
   })
 }
