@@ -38,8 +38,8 @@ export const coldStartRows: readonly Row[] = [
 /** The figures of a sample, in the order of the table. */
 const FIGURES = [
   { measure: LAST_SECRET, what: 'start of the agent to the last secret', unit: 's' },
-  { measure: CPU, what: "agent's CPU an identity, start included", unit: 'ms' },
-  { measure: CPU_AFTER_START, what: "agent's CPU an identity after its start", unit: 'ms' },
+  { measure: CPU, what: "agent's CPU per identity, start included", unit: 'ms' },
+  { measure: CPU_AFTER_START, what: "agent's CPU per identity after its start", unit: 'ms' },
   { measure: PEAK, what: 'peak resident memory', unit: 'MB' },
   { measure: P50, what: 'asked to sent, p50', unit: 'ms' },
   { measure: P99, what: 'asked to sent, p99', unit: 'ms' },

@@ -11,7 +11,7 @@ const COUNTS = [1_000, 5_000] as const
 const FIGURES = [
   { measure: 'p50', what: 'asked to sent, p50', unit: 'ms' },
   { measure: 'p99', what: 'asked to sent, p99', unit: 'ms' },
-  { measure: 'cpu', what: "agent's CPU an identity", unit: 'ms' },
+  { measure: 'cpu', what: "agent's CPU per identity", unit: 'ms' },
 ] as const
 
 export const onDemandRows: readonly Row[] = [{ name: 'on-demand', needs: ['neutralca', 'sdsload'], measure }]
