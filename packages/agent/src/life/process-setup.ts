@@ -15,7 +15,7 @@ export function keepOutOfCoreFiles(logger: Logger): void {
 /** The checks that are missing without the addon, which judges as Envoy's own library does; `undefined` with it. */
 export const LESS_STRICT =
   nativeCertificateVerifier === undefined
-    ? 'without the native addon Livery does not check path lengths, name constraints and critical extensions of a chain, and Envoy does'
+    ? 'without the native addon Livery does not check path lengths, name constraints and critical extensions of a chain: Envoy may refuse one that Livery accepts'
     : undefined
 
 /** One warning for all that the addon would do. */
