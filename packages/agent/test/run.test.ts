@@ -125,7 +125,7 @@ test('a socket of a live owner is left alone: exit 1 with the path and the remed
   await first.admin()
   await using second = new LiveryProcess(['run'], { cwd: directory })
   assert.equal((await second.ended).code, 1)
-  assert.match(second.stderr, /sds\.sock: another program .*serves this socket\..* "livery run --takeover" /)
+  assert.match(second.stderr, /sds\.sock: another program .*serves this socket\..*"livery run --takeover"/)
   assert.ok(existsSync(join(directory, 'run/web.sock')))
   assert.match(await rootOf(join(directory, 'run/web.sock')), /BEGIN CERTIFICATE/)
 })

@@ -60,7 +60,7 @@ export class KubeObjects {
 
   create(resource: string, { metadata, spec }: New, username: string): StoredObject {
     const { generateName } = metadata
-    const name = metadata.name ?? `${generateName}${randomUUID().slice(0, 5)}`
+    const name = metadata.name ?? `${generateName}${String(this.#version).padStart(5, '0')}`
     if (this.#objects.has(`${resource}/${name}`)) throw new StatusError(409, `${resource} "${name}" already exists`)
     if (resource === 'certificatesigningrequests') validate(spec)
     const object = {
