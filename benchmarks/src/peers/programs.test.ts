@@ -16,8 +16,8 @@ test('a program that is there has its path, one that is not there is named', asy
   const programs = await findPrograms(folder)
   assert.equal(pathOf(programs, 'sdsload'), join(folder, 'sdsload'))
   assert.equal(whatIsAbsent(programs, ['sdsload']), undefined)
-  assert.equal(whatIsAbsent(programs, ['sdsload', 'neutralca']), 'there is no file neutralca in LIVERY_PEERS')
-  assert.throws(() => pathOf(programs, 'neutralca'), /Cannot run neutralca: there is no file/)
+  assert.equal(whatIsAbsent(programs, ['sdsload', 'neutralca']), 'LIVERY_PEERS has no file neutralca')
+  assert.throws(() => pathOf(programs, 'neutralca'), /Cannot run neutralca: LIVERY_PEERS has no file/)
 })
 
 test('without the variable everything is absent, for one reason', async () => {

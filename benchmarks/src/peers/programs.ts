@@ -58,7 +58,7 @@ async function findProgram(folder: string | undefined, name: Program): Promise<P
   if (folder === undefined) return { absent: 'LIVERY_PEERS is not set' }
   const path = join(folder, name)
   const found = await stat(path).catch(() => undefined)
-  if (!found?.isFile()) return { absent: `there is no file ${name} in LIVERY_PEERS` }
+  if (!found?.isFile()) return { absent: `LIVERY_PEERS has no file ${name}` }
   await access(path, constants.X_OK).catch(cause => {
     throw new Error(`Cannot run ${path}: it is not executable. chmod +x it, or remove it to skip its rows`, { cause })
   })

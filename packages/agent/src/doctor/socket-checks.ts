@@ -108,10 +108,8 @@ function placeFinding(
 }
 
 async function reachFinding({ path, owner, group }: SocketConfig): Promise<Finding | undefined> {
-  const reason = await closedFolder(path, { owner, group }).catch(() => undefined)
-  if (reason === undefined) return undefined
-  const [text = '', remedy = ''] = reason.split('. Run ')
-  return wrong('socket', path, text, `Run ${remedy}`)
+  const closed = await closedFolder(path, { owner, group }).catch(() => undefined)
+  return closed && wrong('socket', path, closed.reason, closed.remedy)
 }
 
 async function answerFinding(path: string, isRunning: boolean): Promise<Finding | undefined> {

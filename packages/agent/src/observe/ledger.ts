@@ -49,7 +49,7 @@ export class Ledger {
     if (ring.push({ time, event }) > EVENTS_PER_NAME) ring.shift()
   }
 
-  /** In the order of their latest times; empty for an unknown name. */
+  /** Sorted by their latest times; empty for an unknown name. */
   entries(name: string): readonly LedgerEntry[] {
     const ring = this.#held.get(name) ?? this.#unknownNames.get(name) ?? []
     return ring.toSorted((one, other) => one.time - other.time)

@@ -31,7 +31,7 @@ interface Kind<Plugin> {
   readonly builtIn: Readonly<Record<string, () => Promise<{ readonly plugin: Plugin }>>>
   readonly choose: string
   /** The built-in plugins that people look for under another name. */
-  readonly otherNames: Readonly<Record<string, string>>
+  readonly otherNames: ReadonlyMap<string, string>
   readonly loadModule: (module: PluginModule, section: TreeObject, signal?: AbortSignal) => Promise<Plugin | NoPlugin>
 }
 
@@ -40,7 +40,10 @@ const CA: Kind<CAPlugin> = {
   noun: 'plugin',
   builtIn: BUILT_IN_CA_PLUGINS,
   choose: 'Write citadel for istiod, or embedded for a trial',
-  otherNames: { istio: 'citadel', istiod: 'citadel' },
+  otherNames: new Map([
+    ['istio', 'citadel'],
+    ['istiod', 'citadel'],
+  ]),
   loadModule: (module, section, signal) => loadIsolatedCAPlugin(module, section, undefined, signal),
 }
 const CREDENTIALS: Kind<CredentialPlugin> = {
@@ -48,7 +51,7 @@ const CREDENTIALS: Kind<CredentialPlugin> = {
   noun: 'source of credentials',
   builtIn: BUILT_IN_CREDENTIALS,
   choose: 'Write token-file for a token in a file',
-  otherNames: {},
+  otherNames: new Map(),
   loadModule: (module, section, signal) => loadIsolatedCredentials(module, section, undefined, signal),
 }
 
@@ -89,7 +92,7 @@ async function load<Plugin extends object>(
   const loaded = await loadModule({ kind, specifier: name, parent: file, ...(user && { user }) }, section, signal)
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
-  const near = new Map(Object.entries(otherNames)).get(name) ?? nearest(name, names)
+  const near = otherNames.get(name) ?? nearest(name, names)
   const hint = near === undefined ? '' : `. Did you mean the built-in ${near}?`
   const isBare = /^[A-Za-z0-9_-]+$/.test(name)
   const start = isBare

@@ -6,7 +6,7 @@ import { failingWith, hasFailedAlone, type Identity, isAlone, usable } from '../
 import { HANGING_MS } from '../state/shared-fault.ts'
 import { isUsed } from '../state/state.ts'
 import { hurryProbe } from './ca.ts'
-import { bringForward, enqueue, firstReason, nextBackoff, reasonOf, remainingOf, retryAfter, wait } from './plan.ts'
+import { bringForward, enqueue, nextBackoff, reasonOf, remainingOf, retryAfter, wait } from './plan.ts'
 import { askAgainTime } from './renewal-time.ts'
 import { reportForAll, type Step } from './step.ts'
 
@@ -25,7 +25,7 @@ export function askAllAgain(step: Step, refused: readonly Identity[]): void {
   for (const identity of usedFirst(step, refused)) {
     identity.askedAgainAt = step.now
     if (!isAlone(identity)) forgive(identity)
-    const reason = reasonOf(step, identity, firstReason(step, identity))
+    const reason = reasonOf(step, identity)
     if (usable(identity, step.now)) bringForward(step, identity, timeToAskAgain(step, identity), reason)
     else enqueue(step, identity, reason, isAlone(identity) ? 'retry' : undefined)
   }
@@ -58,7 +58,7 @@ function askAgain(step: Step, identity: Identity): void {
     return
   }
   identity.backoffs = 0
-  const reason = reasonOf(step, identity, firstReason(step, identity))
+  const reason = reasonOf(step, identity)
   if (!usable(identity, step.now)) {
     step.state.queue.delete(identity)
     enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : undefined)

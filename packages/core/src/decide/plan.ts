@@ -116,9 +116,9 @@ export function remainingOf({ now }: Step, identity: Identity): Remaining {
 }
 
 /** Why its next request is made: what led to the planned one or, without a certificate, `lacking`. */
-export function reasonOf({ now }: Step, identity: Identity, lacking: 'first' | 'on-demand'): Reason {
+export function reasonOf(step: Step, identity: Identity, lacking = firstReason(step, identity)): Reason {
   const { work } = identity
-  if (!usable(identity, now)) return lacking
+  if (!usable(identity, step.now)) return lacking
   const planned = work.kind === 'fetching' ? work.request.reason : 'reason' in work ? work.reason : 'renewal'
   return planned === 'first' || planned === 'on-demand' ? 'renewal' : planned
 }

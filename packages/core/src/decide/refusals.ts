@@ -7,7 +7,7 @@ import { failingWith, type Identity, isAlone, type Request, usable } from '../st
 import { SharedFault } from '../state/shared-fault.ts'
 import { countAgainst, requestedWait } from './ca.ts'
 import { askAllAgain } from './outage.ts'
-import { enqueue, firstReason, probePause, reasonOf } from './plan.ts'
+import { enqueue, probePause, reasonOf } from './plan.ts'
 import { reportForAll, type Step } from './step.ts'
 
 /** The shortest wait for a CA that has no room and names no wait. */
@@ -95,7 +95,7 @@ function probe(step: Step, kind: FailureKind, shared: SharedRefusal): void {
   }
   shared.fault.started(now, next)
   shared.wasUrgent = usable(next, now) === undefined
-  enqueue(step, next, reasonOf(step, next, firstReason(step, next)))
+  enqueue(step, next, reasonOf(step, next))
   if (kind === 'rate-limited') probePause(step)
 }
 

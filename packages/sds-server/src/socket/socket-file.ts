@@ -91,8 +91,13 @@ export class SocketFile implements AsyncDisposable {
     const listener = await retryTransient(options.clock, () => appear(options), options.signal)
     const file = new SocketFile(options, listener)
     LISTENING.add(file)
-    const reason = await closedFolder(options.path, options).catch(() => undefined)
-    if (reason) options.onEvent({ kind: 'socket-unreachable', path: options.path, reason })
+    const closed = await closedFolder(options.path, options).catch(() => undefined)
+    if (closed)
+      options.onEvent({
+        kind: 'socket-unreachable',
+        path: options.path,
+        reason: `${closed.reason}. ${closed.remedy}`,
+      })
     return file
   }
 

@@ -8,8 +8,13 @@ interface Recipient {
   readonly group?: number | undefined
 }
 
-/** A sentence that names the first such folder from the socket up, and the remedy; `undefined` if all are open. */
-export async function closedFolder(path: string, recipient: Recipient): Promise<string | undefined> {
+interface ClosedFolder {
+  readonly reason: string
+  readonly remedy: string
+}
+
+/** The first such folder from the socket up, and what to do about it, a sentence each without a period; `undefined` if all are open. */
+export async function closedFolder(path: string, recipient: Recipient): Promise<ClosedFolder | undefined> {
   const { owner, group } = recipient
   if ((owner ?? 0) === 0 && group === undefined) return undefined
   const folder = dirname(resolve(path))
@@ -20,7 +25,10 @@ export async function closedFolder(path: string, recipient: Recipient): Promise<
     // The user's further groups are not known here.
     const unless = owner && (stats.mode & 0o010) !== 0 ? ` unless it is in group ${stats.gid}` : ''
     const place = `${folder} (mode ${mode}, owner ${stats.uid}:${stats.gid})`
-    return `${who} cannot pass ${place}${unless}. Run "chmod o+x ${folder}", or use another folder`
+    return {
+      reason: `${who} cannot pass ${place}${unless}`,
+      remedy: `Run "chmod o+x ${folder}", or use another folder`,
+    }
   }
   return folder === dirname(folder) ? undefined : await closedFolder(folder, recipient)
 }

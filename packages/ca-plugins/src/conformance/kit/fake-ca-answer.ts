@@ -37,7 +37,7 @@ export type FakeCAAnswer =
   /** Cut the connection. */
   | { readonly kind: 'reset' }
 
-/** `requiredToken` is the only one that the CA accepts; `undefined`: any. */
+/** `requiredToken` is the only one that the CA accepts; `undefined` if it accepts each. */
 export function answerInWords(
   answer: FakeCAAnswer,
   { token }: FakeCARequest,

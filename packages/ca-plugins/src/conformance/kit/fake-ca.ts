@@ -52,8 +52,7 @@ export class FakeCA implements Disposable {
   readonly #arrivals = new Set<() => void>()
   #released = Promise.withResolvers<void>()
   #requests = 0
-  #lastAnswer: string | undefined
-  #lastChainLength = 0
+  #last: { readonly answer: FakeCAAnswer; readonly inWords: string } | undefined
   #endlessBytes = 0
 
   private constructor(authority: CertificateAuthority, clock: Clock & { shiftMs: number }) {
@@ -87,12 +86,12 @@ export class FakeCA implements Disposable {
 
   /** What it answered last, in words; `undefined` before the first answer. */
   get lastAnswer(): string | undefined {
-    return this.#lastAnswer
+    return this.#last?.inWords
   }
 
   /** How many certificates it answered with last. */
   get lastChainLength(): number {
-    return this.#lastChainLength
+    return this.#last?.answer.kind === 'issued' ? this.#last.answer.chain.length : 0
   }
 
   /** How many bytes of endless answers have been taken. */
@@ -121,8 +120,7 @@ export class FakeCA implements Disposable {
     for (const wake of this.#arrivals) wake()
     this.#arrivals.clear()
     const answer = await this.#answerOrRefuse(request)
-    this.#lastAnswer = answerInWords(answer, request, this.token)
-    this.#lastChainLength = answer.kind === 'issued' ? answer.chain.length : 0
+    this.#last = { answer, inWords: answerInWords(answer, request, this.token) }
     return answer
   }
 
