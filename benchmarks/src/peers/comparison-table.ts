@@ -17,7 +17,7 @@ export function toMarkdown(
   const medians =
     rounds === 1
       ? 'one round'
-      : `each figure is the median of ${rounds} rounds, and each ratio the median of their ratios`
+      : `medians of ${rounds} rounds; the ratio is the median of the ratios in each round`
   const header = ['work', 'ours', 'peer', 'ratio', 'target', 'met']
   const table = comparisons.length > 0 ? [markdownTable(header, comparisons.map(toCells))] : []
   return `${[`${tellMachine(machine)}; ${medians}`, ...table, ...skipped.map(tellSkipped)].join('\n\n')}\n`

@@ -59,7 +59,7 @@ async function measureMemory(bench: Bench): Promise<Comparison[]> {
   return [
     {
       row: 'memory',
-      work: 'resident memory, 10,000 identities of 24 h held, 1,000 streams open for 15 s',
+      work: 'resident memory, 10,000 identities, 15 s after 1,000 streams opened',
       unit: 'MB',
       ours: measured('Livery', MEGABYTES),
       ...(istio.length > 0 && {
