@@ -15,8 +15,8 @@ import { formatListenAddress, type ListenAddress, parseListenAddress } from '../
 import { EXIT, UsageError } from './exit-code.ts'
 import type { Terminal } from './terminal.ts'
 
-const START =
-  'Start it with "livery run", or name its address with --admin. If another program has this address, stop that, or change admin.address'
+const START = 'Start it with "livery run", or name its address with --admin'
+const OTHER_PROGRAM = 'Stop it, or use another address'
 const OTHER_USER = 'Run the command as root, or as the user that it runs as'
 const NO_FILE =
   'Cannot find the agent: there is no livery.yaml here. Run the command in the folder of the agent, or name its file with --config or its address with --admin.'
@@ -150,13 +150,13 @@ export async function exchange({ who, remedy, timeoutMs = TIMEOUT_MS, ...request
     const { 'content-type': type = '' } = response.headers
     if (type.startsWith('text/html')) {
       response.destroy()
-      throw new Error(`another program answers there (HTTP ${response.statusCode}, ${firstLine(type)})`)
+      throw new OtherProgram(`another program answers there (HTTP ${response.statusCode}, ${firstLine(type)})`)
     }
     return { status: response.statusCode ?? 0, body: await bodyOf(response) }
   } catch (error) {
     const cause = signal.aborted ? signal.reason : error
-    const advice = isForbidden(cause) ? OTHER_USER : remedy
-    throw new Error(`Cannot ask ${who}: ${reasonOf(cause)}. ${advice}.`, { cause })
+    const { reason, advice = remedy } = faultOf(cause)
+    throw new Error(`Cannot ask ${who}: ${reason}. ${advice}.`, { cause })
   }
 }
 
@@ -232,14 +232,22 @@ function givenAddress(text: string, { workingDirectory }: ConfigSources): Listen
   )
 }
 
-function reasonOf(error: unknown): string {
+class OtherProgram extends Error {}
+
+/** Why there is no answer; with advice where the caller's own remedy, to start the program, does not help. */
+function faultOf(error: unknown): { readonly reason: string; readonly advice?: string } {
   const code = systemErrorCode(error) ?? ''
-  if (code === 'ECONNREFUSED' || code === 'ENOENT') return 'nothing listens there'
-  if (isForbidden(error)) return `uid ${process.getuid?.() ?? -1} may not open its socket (${code})`
+  if (code === 'ECONNREFUSED' || code === 'ENOENT') return { reason: 'nothing listens there' }
+  if (isForbidden(error))
+    return { reason: `uid ${process.getuid?.() ?? -1} may not open its socket (${code})`, advice: OTHER_USER }
+  if (error instanceof OtherProgram) return { reason: error.message, advice: OTHER_PROGRAM }
   // llhttp's codes for what cannot be parsed.
   if (code === 'ECONNRESET' || code.startsWith('HPE_'))
-    return `something listens there that does not answer as an admin endpoint does (${describe(error)})`
-  return describe(error)
+    return {
+      reason: `something listens there that does not answer as an admin endpoint does (${describe(error)})`,
+      advice: OTHER_PROGRAM,
+    }
+  return { reason: describe(error) }
 }
 
 /** The socket is there, and belongs to another user. */
