@@ -50,7 +50,7 @@ function measureServing(bench: Bench): Promise<Comparison[]> {
 function measureLeaves(bench: Bench): Promise<Comparison[]> {
   return againstIstio(bench, [128], { root: '' }, streams => ({
     row: 'serving-leaves',
-    work: `the same, certificates alone, ${streams} streams`,
+    work: `SDS response without roots, ${streams} streams: server CPU`,
     target: { of: 'ratio', is: 'at most', value: 0.6 },
   }))
 }

@@ -36,7 +36,7 @@ export function descriptorShortage(
   const wanted = connections + sockets + OTHER_FILES
   if (available === undefined || available >= wanted) return undefined
   const message =
-    `the process may open ${available} files, but limits.connections ${connections} needs ${wanted}: connections beyond ` +
+    `the process is allowed ${available} open files, but limits.connections ${connections} needs ${wanted}: further connections ` +
     'will be refused; raise LimitNOFILE= of the unit, the ulimit of the container, or "ulimit -Hn", or lower limits.connections'
   return { available, wanted, message }
 }
