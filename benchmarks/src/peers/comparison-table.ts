@@ -15,9 +15,7 @@ export function toMarkdown(
   skipped: readonly Skipped[],
 ): string {
   const medians =
-    rounds === 1
-      ? 'one round'
-      : `medians of ${rounds} rounds; the ratio is the median of the ratios in each round`
+    rounds === 1 ? 'one round' : `medians of ${rounds} rounds; the ratio is the median of the ratios in each round`
   const header = ['work', 'ours', 'peer', 'ratio', 'target', 'met']
   const table = comparisons.length > 0 ? [markdownTable(header, comparisons.map(toCells))] : []
   return `${[`${tellMachine(machine)}; ${medians}`, ...table, ...skipped.map(tellSkipped)].join('\n\n')}\n`

@@ -22,7 +22,10 @@ test('a limit that is too low is reported with the number needed and the remedy'
   assert.equal(descriptorShortage(undefined, 1, 10_000), undefined)
   const shortage = descriptorShortage(10_128, 1, 10_000)
   assert.equal(shortage?.wanted, 10_129)
-  assert.match(shortage?.message ?? '', /may open 10128 files.*limits\.connections 10000 needs 10129.*LimitNOFILE=/)
+  assert.match(
+    shortage?.message ?? '',
+    /is allowed 10128 open files.*limits\.connections 10000 needs 10129.*LimitNOFILE=/,
+  )
 })
 
 test('a server whose limits the process cannot reach says so once for each higher need, and serves', {
