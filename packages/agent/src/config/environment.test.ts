@@ -148,7 +148,7 @@ test('the error for a wrong value names its variable and quotes the value', asyn
   )
   await assert.rejects(
     load({ CA_PROVIDER: 'GoogleCA' }),
-    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the built-in .* not found from .*Did you mean the built-in google-ca\?/,
+    /environment CA_PROVIDER: ca\.plugin: "GoogleCA" is none of the built-in .* not found as a package from .*Did you mean the built-in google-ca\?/,
   )
   assert.throws(() => environmentSwitches({ PKCS8_KEY: 'yes' }), /environment PKCS8_KEY: "yes" is none of true, false/)
   assert.throws(
