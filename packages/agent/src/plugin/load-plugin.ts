@@ -93,7 +93,7 @@ async function load<Plugin extends object>(
   if (!('faults' in loaded)) return loaded
   const names = Object.keys(builtIn)
   const near = otherNames.get(name) ?? nearest(name, names)
-  const hint = near === undefined ? '' : `Did you mean the built-in ${near}? If not: `
+  const hint = near === undefined ? '' : `Did you mean the built-in ${near}? `
   const isBare = /^[A-Za-z0-9_-]+$/.test(name)
   const start = isBare
     ? `${JSON.stringify(hideUserinfo(name))} is none of the built-in ${names.join(', ')}, and`

@@ -36,7 +36,10 @@ export function resolveModule({ specifier, parent }: PluginModule): Resolved {
   } catch (error) {
     if (systemErrorCode(error) === 'ERR_MODULE_NOT_FOUND')
       return {
-        fault: new Fault(`is not found as a package from ${folder}`, 'Install the package, or name a file such as ./my-ca.mjs'),
+        fault: new Fault(
+          `is not found as a package from ${folder}`,
+          'For another plugin install its package, or name its file, such as ./my-ca.mjs',
+        ),
       }
     if (error instanceof UntrustedPathError) {
       const { reason, remedy } = faultFrom(error.message)
