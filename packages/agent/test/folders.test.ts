@@ -71,7 +71,9 @@ test('a socket in an emptyDir itself is refused with a path below it, which work
   const refused = await pod.start({ sockets: [{ ...sockets[0], path: 'emptyDir/sds.sock' }] })
   assert.equal((await refused.ended).code, 1)
   const [, shared = '', path = ''] =
-    /add (\S+) to sharedFolders\. Or use a path in a folder below it, such as (\S+):/.exec(refused.stderr) ?? []
+    /add (\S+) to sharedFolders\. Then too, a path in a folder below it is safer, such as (\S+):/.exec(
+      refused.stderr,
+    ) ?? []
   assert.equal(shared, pod.emptyDir)
   const agent = await pod.start({ sharedFolders: [shared], sockets: [{ ...sockets[0], path }] })
   await agent.admin()

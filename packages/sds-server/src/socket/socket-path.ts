@@ -47,7 +47,7 @@ function untrustedFolder(path: string, cause: UntrustedPathError): SdsServerErro
   const below = join(cause.component, 'livery', basename(path))
   const hint =
     cause.component === dirname(path)
-      ? ` Or use a path in a folder below it, such as ${below}: Livery makes that folder with mode 0750.`
+      ? ` Then too, a path in a folder below it is safer, such as ${below}: Livery makes that folder with mode 0750.`
       : ''
   const message = `${action}: others could replace the socket: ${cause.message}${hint}`
   return new SdsServerError('unsafe-directory', message, { cause })
