@@ -1,7 +1,7 @@
 /** A channel to a server that decides each frame, for the tests of the transport. */
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { Metadata, type ServiceError } from '@grpc/grpc-js'
+import type { ServiceError } from '@grpc/grpc-js'
 import { FakeClock } from '@livery/core/testing'
 import { GrpcConnection, type UnaryCall } from '../src/transport/grpc-connection.ts'
 import { isStatus } from '../src/transport/grpc-status.ts'
@@ -11,7 +11,7 @@ import { RawGrpcServer, type StreamHandler } from './raw-grpc-server.ts'
 export const CALL: Omit<UnaryCall, 'signal'> = {
   path: '/ca.CA/Sign',
   request: Buffer.from('csr'),
-  metadata: new Metadata(),
+  headers: [],
 }
 
 interface ChannelSetup {

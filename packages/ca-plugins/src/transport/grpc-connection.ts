@@ -1,6 +1,6 @@
 /** Unary gRPC calls to a CA over one HTTP/2 session, which is dialled on demand and again after a loss. */
 import { constants } from 'node:http2'
-import { type Metadata, status } from '@grpc/grpc-js'
+import { status } from '@grpc/grpc-js'
 import { after, type Clock, sleep, type TlsMaterial, untilAborted } from '@livery/core/plugin'
 import { reasonOf } from '../answers/reason-of.ts'
 import type { Connection } from './current-connection.ts'
@@ -24,7 +24,8 @@ export interface UnaryCall {
   /** `/package.Service/Method`. */
   readonly path: string
   readonly request: Uint8Array
-  readonly metadata: Metadata
+  /** Alternating names, in lower case, and values. */
+  readonly headers: readonly string[]
   readonly signal: AbortSignal
   /**
    * How long to wait for a connection before the call, milliseconds; then the call fails as it would have at once.
@@ -212,14 +213,10 @@ export class GrpcConnection implements Connection {
       this.#keepalive = { ...this.#keepalive, afterMs: this.#keepalive.afterMs * 2 }
   }
 
-  #headersOf({ path, metadata, deadline }: UnaryCall): readonly string[] {
-    const headers = [':path', path].concat(this.#headers)
-    if (deadline) headers.push('grpc-timeout', `${Math.ceil(deadline.ms)}m`)
-    for (const [name, values = []] of Object.entries(metadata.toHttp2Headers())) {
-      if (Array.isArray(values)) for (const value of values) headers.push(name, value)
-      else headers.push(name, String(values))
-    }
-    return headers
+  #headersOf({ path, headers, deadline }: UnaryCall): readonly string[] {
+    const all = [':path', path].concat(this.#headers, headers)
+    if (deadline) all.push('grpc-timeout', `${Math.ceil(deadline.ms)}m`)
+    return all
   }
 }
 

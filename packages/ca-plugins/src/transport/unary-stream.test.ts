@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from 'node:http2'
 import { test } from 'node:test'
-import { Metadata, status } from '@grpc/grpc-js'
+import { status } from '@grpc/grpc-js'
 import { collectYoung } from '../../../core/test/heap-growth.ts'
 import { failureOf, setUpChannel } from '../../test/channel-setup.ts'
 import { answer, framed, type StreamHandler } from '../../test/raw-grpc-server.ts'
@@ -12,7 +12,7 @@ import { retryDelayOf } from './retry-info.ts'
 
 const HEADERS = { ':status': 200, 'content-type': 'application/grpc' }
 
-test('a call is a POST with what gRPC prescribes, one message, and its metadata', async t => {
+test('a call is a POST with what gRPC prescribes, one message, and its headers', async t => {
   const { promise: arrived, resolve } = Promise.withResolvers<{
     headers: IncomingHttpHeaders
     body: Promise<Buffer[]>
@@ -21,9 +21,8 @@ test('a call is a POST with what gRPC prescribes, one message, and its metadata'
     resolve({ headers, body: stream.toArray() })
     answer(stream)
   })
-  const metadata = new Metadata()
-  metadata.set('Authorization', 'Bearer token-1')
-  assert.equal(String(await call({ metadata, deadline: { ms: 10_000, expire() {} } })), 'answer')
+  const sent = ['authorization', 'Bearer token-1']
+  assert.equal(String(await call({ headers: sent, deadline: { ms: 10_000, expire() {} } })), 'answer')
   const { headers, body } = await arrived
   assert.deepEqual(Object.fromEntries(Object.entries(headers)), {
     ':method': 'POST',
@@ -172,11 +171,9 @@ for (const [what, [handle, code, details]] of Object.entries(failures))
     assert.equal(String(await call()), 'answer')
   })
 
-test('metadata that HTTP/2 does not allow fails its call alone', async t => {
+test('headers that HTTP/2 does not allow fails its call alone', async t => {
   const { call } = await setUpChannel(t, stream => answer(stream))
-  const metadata = new Metadata()
-  metadata.set('connection', 'close')
-  assert.equal((await failureOf(call({ metadata }))).code, status.INTERNAL)
+  assert.equal((await failureOf(call({ headers: ['connection', 'close'] }))).code, status.INTERNAL)
   assert.equal(String(await call()), 'answer')
 })
 

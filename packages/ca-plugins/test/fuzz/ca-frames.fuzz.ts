@@ -1,7 +1,6 @@
 /** Frames of HTTP/2 from a CA, in any order, whole and damaged: the call ends with an answer or an error, and nothing is left over. */
 import assert from 'node:assert/strict'
 import { createServer, type Socket } from 'node:net'
-import { Metadata } from '@grpc/grpc-js'
 import { SystemClock } from '@livery/core/plugin'
 import { listening, portOf } from '@livery/test-support'
 import fc from 'fast-check'
@@ -102,7 +101,7 @@ export async function run(input: Input): Promise<void> {
   const call = connection.call({
     path: '/ca.CA/Sign',
     request: Buffer.from('x'),
-    metadata: new Metadata(),
+    headers: [],
     signal: AbortSignal.timeout(PATIENCE_MS),
   })
   await call.then(checkAnswer, checkError)

@@ -3,7 +3,6 @@
  * https://github.com/istio/api/blob/master/security/v1alpha1/ca.proto
  */
 import { isIP } from 'node:net'
-import { Metadata } from '@grpc/grpc-js'
 import {
   type CAClient,
   type CAContext,
@@ -38,12 +37,15 @@ export class CitadelClient implements CAClient {
   readonly #config: CitadelConfig
   readonly #target: CitadelTarget
   readonly #context: CAContext
+  /** What every call sends, as `UnaryCall.headers`. */
+  readonly #headers: readonly string[]
   readonly #responses = new ResponseReader()
   readonly #connection: CurrentConnection<GrpcConnection>
   readonly #closing: Closable
 
   constructor(config: CitadelConfig, target: CitadelTarget, context: CAContext) {
     this.#config = config
+    this.#headers = configuredHeaders(config)
     this.#target = target
     this.#context = context
     this.#closing = new Closable(`the CA at ${target.address}`)
@@ -86,7 +88,7 @@ export class CitadelClient implements CAClient {
       return await connection.call({
         path: CREATE_CERTIFICATE,
         request: this.#encode(request, pem),
-        metadata: this.#metadata(token),
+        headers: token === undefined ? this.#headers : this.#headers.concat('authorization', `Bearer ${token}`),
         signal,
         connectWithinMs: request.connectWithinMs,
         deadline: { ms: CALL_TIMEOUT_MS, expire: () => ending.abort(timeoutError(action, CALL_TIMEOUT_MS)) },
@@ -139,15 +141,6 @@ export class CitadelClient implements CAClient {
     return { remedy: 'Check the client certificate: the call was sent without a token' }
   }
 
-  #metadata(token: string | undefined): Metadata {
-    const { impersonate, clusterId = impersonate ? ISTIOD_CLUSTER : undefined, headers = {} } = this.#config
-    const metadata = new Metadata()
-    for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
-    if (clusterId !== undefined) metadata.set('ClusterID', clusterId)
-    if (token !== undefined) metadata.set('authorization', `Bearer ${token}`)
-    return metadata
-  }
-
   #encode({ identity, ttlSeconds }: CertificateRequest, csr: string): Buffer {
     const { certSigner, impersonate } = this.#config
     const fields = new Map<string, MetadataValue>()
@@ -167,6 +160,14 @@ type TokenReading =
   | { readonly kind: 'unset' }
 
 const UNSET: TokenReading = { kind: 'unset' }
+
+function configuredHeaders({ impersonate, clusterId, headers = {} }: CitadelConfig): readonly string[] {
+  const cluster = clusterId ?? (impersonate ? ISTIOD_CLUSTER : undefined)
+  return Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase(), value])
+    .concat(cluster === undefined ? [] : [['clusterid', cluster]])
+    .flat()
+}
 
 function ownToken(tokenFile: string | undefined): { readonly tokenFile?: string } {
   return tokenFile === undefined ? {} : { tokenFile }

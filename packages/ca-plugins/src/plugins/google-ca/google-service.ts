@@ -1,5 +1,5 @@
 /** Calls to one of Google's CAs: authenticated, over one connection that is made again when its files change. */
-import { Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { type ServiceError, status } from '@grpc/grpc-js'
 import {
   type CAContext,
   type CAErrorCode,
@@ -95,10 +95,10 @@ export class GoogleService implements AsyncDisposable {
       ...(identity !== undefined && { identity }),
       ...(tokenFile !== undefined && { tokenFile }),
     })
-    const metadata = metadataOf(credentials, routing)
+    const headers = headersOf(credentials, routing)
     try {
       return await untilAborted(
-        this.#connection.use(connection => connection.call({ path, request, metadata, signal, connectWithinMs })),
+        this.#connection.use(connection => connection.call({ path, request, headers, signal, connectWithinMs })),
         signal,
       )
     } catch (error) {
@@ -139,11 +139,9 @@ export class GoogleService implements AsyncDisposable {
   }
 }
 
-function metadataOf({ headers }: CallCredentials, routing: GoogleCall['routing']): Metadata {
-  const metadata = new Metadata()
-  for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
-  if (routing !== undefined) metadata.set('x-goog-request-params', routing)
-  return metadata
+function headersOf({ headers }: CallCredentials, routing: GoogleCall['routing']): readonly string[] {
+  const sent = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
+  return (routing === undefined ? sent : [...sent, ['x-goog-request-params', routing]]).flat()
 }
 
 function unavailableRemedy(error: ServiceError): string {
