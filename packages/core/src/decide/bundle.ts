@@ -22,7 +22,7 @@ export function publish(step: Step, bundle: TrustBundle): void {
 
 /** Call after a time of the bundle changed: it is looked at then. */
 export function armBundle({ state }: Step, bundle: TrustBundle): void {
-  state.bundleWakes.arm(bundle, bundle.nextAt)
+  state.bundleWakes.put(bundle, bundle.nextAt)
 }
 
 /** Keeps the roots of the agent's own trust domain, each with its phase, for the next process. */
