@@ -1,5 +1,6 @@
 /** The public names of `@livery/core`: the SecretManager, its reports and its collaborators. Plugins import from `/plugin`. */
 
+export type { CertificateVerifier, ChainFacts, Expectation, VerifiedChain } from './contract/certificate-verifier.ts'
 export type { CertificateWish } from './contract/certificate-wish.ts'
 export { Events } from './contract/events.ts'
 export { type KeyVault, plainKeyVault, SealedKey } from './contract/key-vault.ts'
@@ -47,11 +48,5 @@ export type {
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle } from './trust/spiffe-bundle.ts'
 export { TrustFile } from './trust/trust-file.ts'
-export {
-  type CertificateVerifier,
-  type ChainFacts,
-  createCertificateVerifier,
-  type Expectation,
-  nodeCertificateVerifier,
-  type VerifiedChain,
-} from './x509/ca-answer-verifier.ts'
+export { createCertificateVerifier } from './x509/ca-answer-verifier.ts'
+export { nodeCertificateVerifier } from './x509/node-chain-reader.ts'

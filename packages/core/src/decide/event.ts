@@ -1,6 +1,7 @@
 /** Events and actions: the two sides of `decide`. */
 
 import type { CAChange, CAError } from '../contract/ca-client.ts'
+import type { VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { CertificateWish } from '../contract/certificate-wish.ts'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
@@ -12,7 +13,6 @@ import type { ReceiptEvent } from '../trust/bundle-receipts.ts'
 import type { OfferedRoots, ReadRoots, RootReader } from '../trust/root-reader.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
-import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import type { Crl } from '../x509/crl.ts'
 
 /** A chain that was judged, with its key: nothing of it is trusted or served yet. */

@@ -1,12 +1,12 @@
 /** Roots enter their bundles: from the CA's list, with its answers, from the operator, from the store. */
 
 import { CAError } from '../contract/ca-client.ts'
+import type { VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
 import { type OfferedRoots, type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import type { Learned, NamedIn, TrustBundle } from '../trust/trust-bundle.ts'
-import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import type { Crl } from '../x509/crl.ts'
 import { announce, announceAgain, reportHeld } from './announcement.ts'
 import { closeBundle, phaseChanged, planRemoval, publish, removed, storeRoots } from './bundle.ts'

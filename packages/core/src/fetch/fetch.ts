@@ -1,6 +1,7 @@
 /** One certificate from asking to judged: key, CSR, the CA's answer, all under one deadline. */
 import { type CAClient, CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
+import type { CertificateVerifier, Expectation, VerifiedChain } from '../contract/certificate-verifier.ts'
 import { wishText } from '../contract/certificate-wish.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
 import type { KeyVault } from '../contract/key-vault.ts'
@@ -14,7 +15,6 @@ import type { Clock } from '../time/clock.ts'
 import { after, untilAborted } from '../time/deadline.ts'
 import type { BundleTable } from '../trust/bundle-table.ts'
 import { type OfferedRoots, type RootReader, summarize } from '../trust/root-reader.ts'
-import type { CertificateVerifier, Expectation, VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import { isListOfText } from '../x509/pem.ts'
 import { type PrivateKey, RequestKey, Ticket } from './request-key.ts'
 

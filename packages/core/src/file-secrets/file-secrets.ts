@@ -1,4 +1,6 @@
 /** The secrets that others write, in files and in Kubernetes, and tokens: each is read once for all its streams. */
+
+import type { CertificateVerifier } from '../contract/certificate-verifier.ts'
 import type { KeyVault } from '../contract/key-vault.ts'
 import { SealedKey } from '../contract/key-vault.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
@@ -10,7 +12,6 @@ import type { Listener } from '../secrets/subscribers.ts'
 import type { FileSecretName, TokenName } from '../secrets/watch.ts'
 import type { Clock } from '../time/clock.ts'
 import { Semaphore } from '../time/semaphore.ts'
-import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
 import { AllowedFolders } from './allowed-folders.ts'
 import { FileSecret, type FileSecretEntry, type LoadedSecret, type SecretPlace } from './file-secret.ts'
 import { formatFileName, isOfSecret, pathsOf, SYSTEM_ROOTS } from './file-secret-name.ts'

@@ -1,10 +1,11 @@
 /** A checked certificate, with its key and the root of its chain. */
+
+import type { VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { SealedKey } from '../contract/key-vault.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import { CertificateSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
-import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 
 /**
  * The origin of a certificate: a CA that `signed` it; a source that `brought` it with its key; the previous process
