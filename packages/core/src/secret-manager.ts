@@ -18,8 +18,14 @@ import { FederatedRoots } from './listing/federated-roots.ts'
 import { PreflightVerdicts } from './preflight-verdicts.ts'
 import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
 import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './secrets/secret-item.ts'
-import type { Listener, Subscribers } from './secrets/subscribers.ts'
-import { NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
+import {
+  type Listener,
+  NameWatch,
+  type SecretName,
+  type Subscribers,
+  type Watch,
+  type Watchable,
+} from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import type { IdentityEntry } from './state/entry.ts'
 import { toEntry } from './state/entry.ts'
