@@ -1,7 +1,7 @@
 /** The lifecycle of a bundle's roots: published, kept for the next process, removed once nothing needs them. */
 
 import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
-import type { Issued } from '../state/issued.ts'
+import type { Issued } from '../state/identity.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { reportRefused } from './preflight.ts'
 import { report, type Step } from './step.ts'

@@ -1,6 +1,5 @@
 /** Roots enter their bundles: from the CA's list, with its answers, from the operator, from the store. */
 
-import { CAError } from '../contract/ca-client.ts'
 import type { VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
@@ -79,26 +78,20 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
 }
 
 /**
- * Takes in the roots of an answer that has passed every check, and gives the root that its chain ends under. All are taken
- * while there is room: during a rotation they are old ∪ new.
+ * Takes in the roots of an answer that has passed every check, the one that its chain ends under first. All are taken while
+ * there is room: during a rotation they are old ∪ new.
  */
-export function accept(
+export function learnOffered(
   step: Step,
   { identity, isOwn, roots, ...read }: OfferedRoots,
   { rootFingerprint, notAfter }: Pick<VerifiedChain, 'rootFingerprint' | 'notAfter'>,
-): { readonly bundle: TrustBundle; readonly root: TrustAnchor } | CAError {
-  const { bundles, crls } = step.state
+): void {
   const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
   const sorted = roots.length > 1 ? [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] : roots
   const offered = { ...read, roots: sorted }
   if (isOwn) learnOwn(step, identity, offered)
   else if (roots.length > 0 || read.rejected.length > 0)
     learn(step, trustDomainOf(identity), offered, { kind: 'answer', notAfter })
-  const bundle = bundles.holderOf(identity, rootFingerprint)
-  const root = bundle?.anchor(rootFingerprint)
-  if (bundle && root) return { bundle, root }
-  const isRevoked = crls.of(trustDomainOf(identity)).revoked(roots).some(isNeeded)
-  return new CAError('bad-response', `The root of ${identity} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
 }
 
 /** The identity is no longer kept: its own roots go with it. */
@@ -165,8 +158,3 @@ const NO_PLACE: Learned = {
   givenUp: [],
   rejected: [`roots of ${MAX_TRUST_DOMAINS} trust domains are held already`],
 }
-
-const REVOKED =
-  'a revocation list of its issuer names it. Have the CA sign under another root, or take it off the list.'
-const NO_ROOM =
-  'there is no room for it beside those that are, or it was removed meanwhile. Drop those that nobody needs: livery trust drop.'

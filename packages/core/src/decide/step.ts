@@ -2,8 +2,7 @@
 
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { Identity } from '../state/identity.ts'
-import type { Issued } from '../state/issued.ts'
+import type { Identity, Issued } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { RootTimes } from '../trust/settle-time.ts'

@@ -33,7 +33,7 @@ export class CertificateSecret {
     readonly notBefore: number
     readonly notAfter: number
     readonly serialNumber: string
-    readonly hint?: string
+    readonly hint?: string | undefined
   }) {
     this.name = fields.name
     this.version = fields.version

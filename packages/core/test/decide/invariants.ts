@@ -2,8 +2,15 @@
 
 import { wishText } from '../../src/contract/certificate-wish.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import { failingWith, type Identity, isAlone, nextAt, type Request, usable } from '../../src/state/identity.ts'
-import type { Issued } from '../../src/state/issued.ts'
+import {
+  failingWith,
+  type Identity,
+  type Issued,
+  isAlone,
+  nextAt,
+  type Request,
+  usable,
+} from '../../src/state/identity.ts'
 import { isUsed } from '../../src/state/state.ts'
 import type { TrustBundle } from '../../src/trust/trust-bundle.ts'
 import type { World } from './world.ts'
