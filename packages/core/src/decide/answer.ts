@@ -89,8 +89,10 @@ export function accept(
 /** Why the chain of an answer is revoked; `undefined` if it is not. */
 function revocationOf({ state }: Step, { offered, verified }: Answer): string | undefined {
   const { chainPem, serialNumber, rootFingerprint } = verified
-  const root = state.bundles.anchorsFor(offered).find(({ fingerprint }) => fingerprint === rootFingerprint)
-  return root && state.crls.of(trustDomainOf(offered.identity)).judgeOf(chainPem, root)(serialNumber)
+  const { identity, roots } = offered
+  const known = state.bundles.holderOf(identity, rootFingerprint)?.anchor(rootFingerprint)
+  const root = known ?? roots.find(({ fingerprint }) => fingerprint === rootFingerprint)
+  return root && state.crls.of(trustDomainOf(identity)).judgeOf(chainPem, root)(serialNumber)
 }
 
 /** A new certificate: served now, or when its root is known and its time has come. */

@@ -1,0 +1,76 @@
+/** A request that waits for an approval: the plugin's note and the key, from one attempt to the next. */
+
+import type { RequestTicket } from '../contract/ca-client.ts'
+import { wishText } from '../contract/certificate-wish.ts'
+import type { PendingRequest, PendingRequests } from '../contract/store.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import type { Request } from '../state/identity.ts'
+import type { HeldKey, RequestKey } from './fetch.ts'
+
+/** The previous attempt's, unless its CSR is for another wish. */
+export async function continued(pending: PendingRequests, { of, wish }: Request): Promise<PendingRequest | undefined> {
+  const before = await pending.get(of.id)
+  if (!before || before.wish === wishText(wish)) return before
+  before.key.privateKeyPem.fill(0)
+  pending.drop(of.id)
+  return undefined
+}
+
+/** Stores nothing once the request has ended or is given up. */
+export class Ticket implements RequestTicket, Disposable {
+  stored: string | undefined
+  readonly #pending: PendingRequests
+  readonly #request: Request
+  readonly #signal: AbortSignal
+  readonly #key: RequestKey
+  #hasEnded = false
+
+  /** `stored`: the note of the previous attempt. */
+  constructor(
+    pending: PendingRequests,
+    request: Request,
+    signal: AbortSignal,
+    key: RequestKey,
+    stored: string | undefined,
+  ) {
+    this.#pending = pending
+    this.#request = request
+    this.#signal = signal
+    this.#key = key
+    this.stored = stored
+  }
+
+  async store(note: string | undefined): Promise<void> {
+    if (this.#isOver()) return
+    const key = note === undefined ? undefined : await this.#key.generated()
+    if (this.#isOver()) return
+    const { of, wish } = this.#request
+    this.stored = note
+    if (note === undefined || key === undefined) this.#pending.drop(of.id)
+    else await putPending(this.#pending, of.id, { note, wish: wishText(wish) }, key)
+  }
+
+  #isOver(): boolean {
+    return this.#hasEnded || this.#signal.aborted
+  }
+
+  [Symbol.dispose](): void {
+    this.#hasEnded = true
+  }
+}
+
+/** The key is open only while it is kept. */
+async function putPending(
+  pending: PendingRequests,
+  id: SpiffeId,
+  facts: Pick<PendingRequest, 'note' | 'wish'>,
+  { sealed, csrDer, publicKeyDer }: HeldKey,
+): Promise<void> {
+  const privateKeyPem = new Uint8Array(sealed.byteLength)
+  try {
+    sealed.copyTo(privateKeyPem, 0)
+    await pending.put(id, { ...facts, key: { privateKeyPem, csrDer, publicKeyDer } })
+  } finally {
+    privateKeyPem.fill(0)
+  }
+}
