@@ -10,7 +10,7 @@ export type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 export { type Store, StoreError } from './contract/store.ts'
 export { LATEST_CHANGE } from './decide/renewal-time.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
-export { type BundleEntry, SecretManager } from './secret-manager.ts'
+export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
 export {
   ALL_BUNDLES,
@@ -39,6 +39,7 @@ export { FileStore } from './store/file-store.ts'
 export { readStoreKey } from './store/store-key.ts'
 export type { Receipts, StreamReceipts } from './trust/bundle-receipts.ts'
 export type {
+  BundleEntry,
   RootAction,
   RootActionResult,
   RootStatus,
