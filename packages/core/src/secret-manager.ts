@@ -3,38 +3,23 @@
 import { type CertificateWish, NO_WISH } from './contract/certificate-wish.ts'
 import { Events } from './contract/events.ts'
 import type { RootSource } from './contract/root-source.ts'
-import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
-import type { PendingRequests } from './contract/store.ts'
-import type { StoredRoot } from './contract/trust-anchor.ts'
-import type { Event } from './decide/event.ts'
-import { slotOf } from './decide/renewal-time.ts'
-import { Engine } from './engine.ts'
+import type { SecretReport } from './contract/secret-event.ts'
+import type { Engine } from './engine.ts'
 import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
-import { PreflightVerdicts } from './preflight-verdicts.ts'
-import { RootFeeds } from './root-feeds.ts'
-import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
+import type { SecretManagerOptions } from './secret-manager-options.ts'
+import { assemble, type SecretManagerParts } from './secret-manager-parts.ts'
 import { ALL_BUNDLES, type SecretItem } from './secrets/secret-item.ts'
-import {
-  type Listener,
-  NameWatch,
-  type SecretName,
-  type Subscribers,
-  type Watch,
-  type Watchable,
-} from './secrets/watch.ts'
+import { type Listener, NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import type { IdentityEntry } from './state/entry.ts'
 import { toEntry } from './state/entry.ts'
 import type { Identity } from './state/identity.ts'
 import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
-import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/deadline.ts'
-import { BundleListeners } from './trust/bundle-listeners.ts'
 import type { Receipts } from './trust/bundle-receipts.ts'
 import type { BundleTable } from './trust/bundle-table.ts'
-import { RootReader } from './trust/root-reader.ts'
 import {
   type BundleEntry,
   bundleEntries,
@@ -65,72 +50,22 @@ export class SecretManager implements AsyncDisposable {
   /** A server reports here which bundles its live streams were sent, and how they answered. */
   readonly receipts: Receipts
   readonly #clock: Clock
+  readonly #parts: SecretManagerParts
   readonly #engine: Engine
-  readonly #listeners: BundleListeners
-  readonly #feeds: RootFeeds
-  readonly #pending: PendingRequests
-  readonly #changes: (Disposable | undefined)[]
   readonly #watchable: Watchable = {
     current: name => this.current(name),
     request: id => this.#engine.dispatch({ kind: 'asked', id }),
   }
 
   constructor(options: SecretManagerOptions) {
-    const { fetching, rotation, retry, random, rootsPollMs, ttlSeconds, concurrency, ...retention } =
-      withDefaults(options)
-    const { clock, timeoutMs, pending, verifier } = fetching
-    const { ca, store, trustDomain } = options
-    const report = (name: string, event: SecretEvent) => this.events.emit({ name, time: clock.now(), event })
-    const dispatch = (event: Event) => this.#engine.dispatch(event)
+    const { clock, trustDomain, files, events = new Events() } = options
     this.trustDomain = trustDomain
-    this.events = options.events ?? new Events()
-    this.files = options.files
+    this.events = events
+    this.files = files
     this.#clock = clock
-    this.#pending = pending
-    store?.failures.subscribe(({ name, failure }) => report(name, failure))
-    const subscribers: Subscribers<SpiffeId> = new Map()
-    // Configured identities are kept by then, and on-demand identities in use were requested.
-    const clearStoreAt = store
-      ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
-      : Number.POSITIVE_INFINITY
-    const scheduling = { ttlSeconds, concurrency, idle: retention.idle, rotation }
-    const kept = { watched: subscribers, pending, stored: store, clearStoreAt }
-    const state = newState({ trustDomain, ...scheduling, ...kept, dispatch })
-    const { bundles } = state
-    this.receipts = state.receipts
-    this.#listeners = new BundleListeners(bundles)
-    const reader = new RootReader(verifier)
-    const polling = { pollMs: rootsPollMs, timeoutMs, retry, random }
-    this.#feeds = new RootFeeds({ ca, clock, reader, trustDomain, ...polling, record: report, dispatch })
-    // Nodes with the same identities renew them at different times.
-    const slotOffset = random()
-    const preflight = new PreflightVerdicts(verifier, bundles)
-    this.#engine = new Engine({
-      state,
-      policy: {
-        ...retention,
-        rotation,
-        revokesMissingRoots: options.revokesMissingRoots ?? false,
-        retry,
-        random,
-        slotOf: id => (slotOf(id) + slotOffset) % 1,
-        refusalOf: (issued, id, now) => preflight.refusalOf(issued, id, now),
-      },
-      fetching: { ...fetching, reader, bundles, rootList: this.#feeds.caList },
-      listeners: this.#listeners,
-      store,
-      subscribers,
-      report,
-    })
-    this.#feeds.useCrls(options.crlSources ?? [])
-    // This CA has no list that could ever give up a root that another CA had listed.
-    const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
-    if (roots) dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })
-    this.#feeds.start(options.rootSources ?? [])
-    this.#changes = [
-      clock.onJump?.(jump => dispatch({ kind: 'clockJumped', jump })),
-      ca.subscribe?.(change => dispatch({ kind: 'caChanged', change })),
-    ]
+    this.#parts = assemble(options, (name, event) => events.emit({ name, time: clock.now(), event }))
+    this.#engine = this.#parts.engine
+    this.receipts = this.#engine.state.receipts
   }
 
   /**
@@ -197,17 +132,17 @@ export class SecretManager implements AsyncDisposable {
    * then are trusted.
    */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
-    return this.#feeds.useRoots(sources)
+    return this.#parts.feeds.useRoots(sources)
   }
 
   /** Replaces the revocation lists; a trust domain without a source has none. */
   useCrlSources(sources: readonly RootSource[]): void {
-    this.#feeds.useCrls(sources)
+    this.#parts.feeds.useCrls(sources)
   }
 
   /** The trust domains with roots, known or awaited, its own first. */
   trustDomains(): Iterable<string> {
-    return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#feeds.trustDomains()])
+    return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#parts.feeds.trustDomains()])
   }
 
   /** The root rotations of all trust domains. */
@@ -286,11 +221,11 @@ export class SecretManager implements AsyncDisposable {
 
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const change of this.#changes) change?.[Symbol.dispose]()
-    this.#pending[Symbol.dispose]()
+    const { changes, pending, feeds, listeners } = this.#parts
+    for (const part of [...changes, pending]) part?.[Symbol.dispose]()
     const closing = this.#engine[Symbol.asyncDispose]()
-    this.#feeds[Symbol.dispose]()
-    this.#listeners[Symbol.dispose]()
+    feeds[Symbol.dispose]()
+    listeners[Symbol.dispose]()
     await closing
   }
 
@@ -300,7 +235,7 @@ export class SecretManager implements AsyncDisposable {
 
   #knowsDomain(trustDomain: string): boolean {
     const isHeld = trustDomain === this.trustDomain || this.#bundles.get(trustDomain) !== undefined
-    return isHeld || this.#feeds.has(trustDomain)
+    return isHeld || this.#parts.feeds.has(trustDomain)
   }
 
   /** Looked up by any name: a name that is not an identity is simply not found. */
@@ -313,15 +248,11 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#listeners.add(name.trustDomain, name.identity, listener)
-    if (name.kind === 'all-bundles') return this.#listeners.addForAll(name.identity, listener)
+    if (name.kind === 'bundle') return this.#parts.listeners.add(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#parts.listeners.addForAll(name.identity, listener)
     if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
 }
 
 const SCHEME = 'spiffe://'
-
-function withoutList(root: StoredRoot): StoredRoot {
-  return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root
-}
