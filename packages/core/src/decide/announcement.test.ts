@@ -79,7 +79,7 @@ class Rotating {
   }
 
   root(fingerprint = 'new'): BundleRoot {
-    return this.#bundle.root(fingerprint) ?? assert.fail(`${fingerprint} is not held`)
+    return this.#bundle.roots.get(fingerprint) ?? assert.fail(`${fingerprint} is not held`)
   }
 
   waitsFor(fingerprint = 'new'): readonly string[] {

@@ -75,7 +75,7 @@ export function accept(
   const bundle = step.state.bundles.holderOf(id, rootFingerprint)
   const root = bundle?.anchor(rootFingerprint)
   if (!bundle || !root) return untrusted(step, offered, rootFingerprint)
-  bundle.lease(rootFingerprint)
+  bundle.roots.lease(rootFingerprint)
   const secret = new CertificateSecret({
     ...facts,
     name: id,

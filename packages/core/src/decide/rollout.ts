@@ -43,7 +43,7 @@ export function rootTrusted(step: Step, bundle: TrustBundle, fingerprint: string
   const waiting = inTurn(step, bundle, ({ upcoming }) => upcoming?.issued.root.fingerprint === fingerprint)
   const someServed = serveWaiting(step, waiting)
   // Roots of one identity come with its certificate; a root of the operator's is no sign that the CA signs under it.
-  if (bundle.owner || bundle.root(fingerprint)?.standing === undefined) return
+  if (bundle.owner || bundle.roots.get(fingerprint)?.standing === undefined) return
   if (waiting.length > 0) {
     if (someServed) follow(step, bundle, fingerprint)
   } else {

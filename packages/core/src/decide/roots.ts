@@ -26,7 +26,7 @@ export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: Ro
   publish(step, bundle)
   for (const { pem, isAnnouncing, isHeld } of stored) {
     const root = isAnnouncing || isHeld ? read(pem) : undefined
-    const present = typeof root === 'object' ? bundle.root(root.fingerprint) : undefined
+    const present = typeof root === 'object' ? bundle.roots.get(root.fingerprint) : undefined
     if (present && isAnnouncing) announceAgain(step, bundle, present)
     if (present && isHeld) reportHeld(step, bundle, present)
   }

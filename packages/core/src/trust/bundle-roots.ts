@@ -94,7 +94,14 @@ export class BundleRoots {
     this.#budget?.release(anchor)
   }
 
-  /** A leaf under the root is gone. */
+  /** Keeps a root while a leaf under it is in use or waits: until {@link unlease}. */
+  lease(fingerprint: string): void {
+    const present = this.#roots.get(fingerprint)
+    if (!present) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
+    present.leases++
+  }
+
+  /** A leaf under the root is gone; the root may be gone, too. */
   unlease(fingerprint: string): void {
     const present = this.#roots.get(fingerprint)
     const orphans = this.#orphans.get(fingerprint) ?? 0
@@ -135,6 +142,24 @@ export class BundleRoots {
     return givenUp
   }
 
+  /** The operator lists only these. Returns the fingerprints that nobody lists any longer. */
+  configure(configured: ReadonlySet<string>): string[] {
+    const givenUp: string[] = []
+    for (const present of this.#roots.values()) {
+      const { fingerprint } = present.anchor
+      if (present.isConfigured && !configured.has(fingerprint)) {
+        present.standing ??= 'given-up'
+        if (present.standing === 'given-up') {
+          // Only the operator had listed it: no other node needs it longer.
+          present.givenUpAt = NO_OVERLAP
+          givenUp.push(fingerprint)
+        }
+      }
+      present.isConfigured = configured.has(fingerprint)
+    }
+    return givenUp
+  }
+
   /** An answer whose certificate ends at `notAfter` has only these. Returns whether it newly leaves out a root. */
   leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
     let some = false
@@ -158,6 +183,31 @@ export class BundleRoots {
     if (leases > 0 || isConfigured || givenUpAt === undefined) return Number.POSITIVE_INFINITY
     const overlapEnd = givenUpAt + this.#overlapMs
     return standing === 'inferred' ? Math.max(overlapEnd, leavesUntil) : overlapEnd
+  }
+
+  /** Those that are expired, or unneeded by now and not held by an operator. */
+  unneeded(now: number): readonly BundleRoot[] {
+    // A leaf under an expired root has expired with it.
+    return this.values().filter(each => each.anchor.notAfter <= now || (!each.isHeld && this.unneededAt(each) <= now))
+  }
+
+  /**
+   * When the next one may leave, expired roots aside; infinite if that is not known. Roots that were not revoked stay until
+   * `settledAt` at least.
+   */
+  nextUnneededAt(settledAt: number): number {
+    if (this.size === 1) return Number.POSITIVE_INFINITY
+    const times = this.values().map(root => {
+      if (root.isHeld) return Number.POSITIVE_INFINITY
+      return root.standing === 'revoked' ? this.unneededAt(root) : Math.max(this.unneededAt(root), settledAt)
+    })
+    return Math.min(...times)
+  }
+
+  /** When the next root expires, milliseconds since the epoch; infinite if none does. */
+  nextExpiry(now: number): number {
+    const ends = this.values().map(({ anchor }) => anchor.notAfter)
+    return Math.min(...ends.filter(notAfter => notAfter > now))
   }
 }
 

@@ -112,7 +112,7 @@ export class BundleTable {
   isAnnouncing(name: string): boolean {
     return (
       this.named(name)
-        ?.roots()
+        ?.roots.values()
         .some(({ announcement }) => announcement !== undefined) ?? false
     )
   }

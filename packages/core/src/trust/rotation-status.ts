@@ -79,7 +79,7 @@ export function bundleEntries(bundles: BundleTable): readonly BundleEntry[] {
 /** The rotations of all trust domains. */
 export function rotationsOf(bundles: BundleTable, now: number): readonly RotationStatus[] {
   return [...bundles.byTrustDomain.values()].map(bundle => {
-    const roots = bundle.roots().map(root => statusOf(bundle, root, now))
+    const roots = bundle.roots.values().map(root => statusOf(bundle, root, now))
     return { trustDomain: bundle.trustDomain, phase: rotationPhase(roots), roots }
   })
 }
@@ -87,7 +87,7 @@ export function rotationsOf(bundles: BundleTable, now: number): readonly Rotatio
 export function statusOf(bundle: TrustBundle, root: BundleRoot, now: number): RootStatus {
   const { anchor, announcement, leases } = root
   const { fingerprint, learnedAt, settlesAt, notAfter } = anchor
-  const leavesAt = bundle.leavesAt(fingerprint)
+  const leavesAt = bundle.roots.unneededAt(root)
   return {
     fingerprint,
     phase: rootPhase(bundle, root),
@@ -115,7 +115,9 @@ export function rootToChange(bundles: BundleTable, action: RootAction, prefix: s
 }
 
 function findRoot(bundles: BundleTable, prefix: string): HeldRoot | string {
-  const all = [...bundles.byTrustDomain.values()].flatMap(bundle => bundle.roots().map(root => ({ bundle, root })))
+  const all = [...bundles.byTrustDomain.values()].flatMap(bundle =>
+    bundle.roots.values().map(root => ({ bundle, root })),
+  )
   const wanted = prefix.replaceAll(':', '').toLowerCase()
   const found = wanted.length < LEAST_DIGITS ? [] : all.filter(each => each.root.anchor.fingerprint.startsWith(wanted))
   const [first] = found

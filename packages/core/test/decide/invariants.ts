@@ -161,7 +161,7 @@ function checkBundles({ state, published, wakeAt }: World): void {
   for (const bundle of state.bundles.values()) {
     claim(wakeAt <= bundle.nextAt, () => `the next wake is later than ${bundle.name} is due`)
     claim(published.get(bundle.name)?.version === bundle.secret?.version, () => `${bundle.name} is not published`)
-    for (const { anchor, leases } of bundle.roots()) {
+    for (const { anchor, leases } of bundle.roots.values()) {
       const expected = leaves.get(bundle)?.get(anchor.fingerprint) ?? 0
       claim(leases === expected, () => `${bundle.name} counts ${leases} leaves of ${expected}`)
     }

@@ -200,7 +200,7 @@ export class World extends Performer {
   /** As an operator does. */
   changeRoot(fingerprint: string, action: RootAction): void {
     const bundle = this.state.bundles.get(TRUST_DOMAIN)
-    const root = bundle?.root(fingerprint)
+    const root = bundle?.roots.get(fingerprint)
     if (!bundle || !root) return
     if (action === 'drop' && dropRefusal(bundle, root) !== undefined) return
     this.dispatch({ kind: 'rootChanged', bundle, fingerprint, action })
