@@ -137,7 +137,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
   return {
     fetching: {
       ca: options.ca,
-      pending: options.store?.pending ?? new PendingRequestsInMemory(vault),
+      pending: options.store?.pending ?? new PendingRequestsInMemory(),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
       vault,

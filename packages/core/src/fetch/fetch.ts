@@ -9,7 +9,7 @@ import { asShownCAError } from '../contract/ca-failure.ts'
 import type { CertificateVerifier } from '../contract/certificate-verifier.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
-import type { PendingRequests } from '../contract/store.ts'
+import type { HeldKey, PendingRequests } from '../contract/store.ts'
 import type { Answer } from '../decide/event.ts'
 import type { CARootList } from '../listing/ca-root-list.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
@@ -119,22 +119,17 @@ export interface PrivateKey {
   readonly publicKeyDer?: Uint8Array
 }
 
-/** A key that was generated, sealed as soon as it came. */
-export interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
-  readonly sealed: SealedKey
-}
-
 /** Made when a plugin first asks for the CSR, unless the previous attempt or the answer has one. */
 export class RequestKey {
   readonly #vault: KeyVault
-  readonly #make: () => Promise<HeldKey>
+  readonly #generate: () => Promise<GeneratedKey>
   #pending: Promise<HeldKey> | undefined
   #brought: SealedKey | undefined
 
-  constructor(vault: KeyVault, generate: () => Promise<GeneratedKey>, present: GeneratedKey | undefined) {
+  constructor(vault: KeyVault, generate: () => Promise<GeneratedKey>, present: HeldKey | undefined) {
     this.#vault = vault
-    this.#make = async () => this.#hold(await generate())
-    if (present) this.#pending = Promise.resolve(this.#hold(present))
+    this.#generate = generate
+    if (present) this.#pending = Promise.resolve(present)
   }
 
   generated(): Promise<HeldKey> {
@@ -173,7 +168,8 @@ export class RequestKey {
     )
   }
 
-  #hold({ privateKeyPem, csrDer, publicKeyDer }: GeneratedKey): HeldKey {
+  async #make(): Promise<HeldKey> {
+    const { privateKeyPem, csrDer, publicKeyDer } = await this.#generate()
     return { sealed: new SealedKey(this.#vault, privateKeyPem), csrDer, publicKeyDer }
   }
 }

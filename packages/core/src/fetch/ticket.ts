@@ -3,15 +3,14 @@
 import type { RequestTicket } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
 import type { PendingRequest, PendingRequests } from '../contract/store.ts'
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
-import type { HeldKey, RequestKey } from './fetch.ts'
+import type { RequestKey } from './fetch.ts'
 
 /** The previous attempt's, unless its CSR is for another wish. */
 export async function continued(pending: PendingRequests, { of, wish }: Request): Promise<PendingRequest | undefined> {
   const before = await pending.get(of.id)
   if (!before || before.wish === wishText(wish)) return before
-  before.key.privateKeyPem.fill(0)
+  before.key.sealed.wipe()
   pending.drop(of.id)
   return undefined
 }
@@ -47,7 +46,7 @@ export class Ticket implements RequestTicket, Disposable {
     const { of, wish } = this.#request
     this.stored = note
     if (note === undefined || key === undefined) this.#pending.drop(of.id)
-    else await putPending(this.#pending, of.id, { note, wish: wishText(wish) }, key)
+    else await this.#pending.put(of.id, { note, wish: wishText(wish), key })
   }
 
   #isOver(): boolean {
@@ -56,21 +55,5 @@ export class Ticket implements RequestTicket, Disposable {
 
   [Symbol.dispose](): void {
     this.#hasEnded = true
-  }
-}
-
-/** The key is open only while it is kept. */
-async function putPending(
-  pending: PendingRequests,
-  id: SpiffeId,
-  facts: Pick<PendingRequest, 'note' | 'wish'>,
-  { sealed, csrDer, publicKeyDer }: HeldKey,
-): Promise<void> {
-  const privateKeyPem = new Uint8Array(sealed.byteLength)
-  try {
-    sealed.copyTo(privateKeyPem, 0)
-    await pending.put(id, { ...facts, key: { privateKeyPem, csrDer, publicKeyDer } })
-  } finally {
-    privateKeyPem.fill(0)
   }
 }
