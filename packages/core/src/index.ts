@@ -12,10 +12,10 @@ export { LATEST_CHANGE } from './decide/renewal-time.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
 export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
+export { CertificateSecret } from './secrets/certificate-secret.ts'
 export {
   ALL_BUNDLES,
   AllBundlesSecret,
-  CertificateSecret,
   type SecretItem,
   TokenSecret,
   TrustBundleSecret,

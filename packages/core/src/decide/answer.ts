@@ -2,7 +2,7 @@
 
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
-import { CertificateSecret } from '../secrets/secret-item.ts'
+import { CertificateSecret } from '../secrets/certificate-secret.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import {
   failingWith,

@@ -5,7 +5,7 @@ import type { FailureKind } from '../contract/ca-failure.ts'
 import type { CertificateWish } from '../contract/certificate-wish.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
-import type { CertificateSecret } from '../secrets/secret-item.ts'
+import type { CertificateSecret } from '../secrets/certificate-secret.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 
