@@ -146,7 +146,8 @@ export function startNext(step: Step): void {
 export function probePause(step: Step): void {
   const { ca, queue } = step.state
   if (ca.awaitsRoots !== undefined || ca.pause.isOver) return
-  const next = queue.takeMostUrgent()
+  // The most urgent one, however many run.
+  const next = queue.take(Number.POSITIVE_INFINITY)
   if (next) start(step, next.key, next.urgency)
 }
 

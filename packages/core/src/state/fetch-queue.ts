@@ -19,11 +19,6 @@ interface Entry<Key> {
 /** After all certificates' ends. */
 const NO_DEADLINE = Number.MAX_VALUE
 
-export interface Taken<Key> {
-  readonly key: Key
-  readonly urgency: Urgency
-}
-
 /**
  * Gives keys by urgency, then deadline, then the order in which they came. While renewals wait, others get no more than
  * half of the room, or every other turn where there is room for one: however many of them hang, a renewal has its turn.
@@ -86,14 +81,18 @@ export class FetchQueue<Key> {
   }
 
   /** The next one, which runs until {@link end}; `undefined` if none waits, or `limit` of them run. */
-  take(limit: number): Taken<Key> | undefined {
-    if (this.#running >= limit || this.#entries.size === 0) return undefined
-    return this.#take(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
-  }
-
-  /** The most urgent one, however many run. */
-  takeMostUrgent(): Taken<Key> | undefined {
-    return this.#take(BY_URGENCY)
+  take(limit: number): Pick<Entry<Key>, 'key' | 'urgency'> | undefined {
+    if (this.#running >= limit) return undefined
+    for (const urgency of this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY) {
+      const next = this.#heaps[urgency].take(NO_DEADLINE)
+      if (!next) continue
+      this.#entries.delete(next.key)
+      this.#wasRenewal = urgency === 'renewal'
+      this.#running++
+      if (!this.#wasRenewal) this.#others++
+      return next
+    }
+    return undefined
   }
 
   /** One that was taken with this urgency has ended. */
@@ -102,28 +101,8 @@ export class FetchQueue<Key> {
     if (urgency !== 'renewal') this.#others--
   }
 
-  #take(urgencies: readonly Urgency[]): Taken<Key> | undefined {
-    const next = this.#shift(urgencies)
-    if (!next) return undefined
-    const { urgency } = next
-    this.#wasRenewal = urgency === 'renewal'
-    this.#running++
-    if (!this.#wasRenewal) this.#others++
-    return { key: next.key, urgency }
-  }
-
   #isRenewalsTurn(limit: number): boolean {
     return limit === 1 ? !this.#wasRenewal : 2 * this.#others >= limit
-  }
-
-  #shift(urgencies: readonly Urgency[]): Entry<Key> | undefined {
-    for (const urgency of urgencies) {
-      const next = this.#heaps[urgency].take(NO_DEADLINE)
-      if (!next) continue
-      this.#entries.delete(next.key)
-      return next
-    }
-    return undefined
   }
 }
 
