@@ -105,6 +105,7 @@ export class Engine implements AsyncDisposable {
   /** Forgets everything; resolves when no request is in flight. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed.abort(new Error('the manager is closed'))
+    this.#options.fetching.pending[Symbol.dispose]()
     this.dispatch({ kind: 'closed' })
     this.#timer?.end[Symbol.dispose]()
     for (const look of this.#looks.values()) look[Symbol.dispose]()

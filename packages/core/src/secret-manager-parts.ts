@@ -1,7 +1,6 @@
 /** The parts of a SecretManager, put together: the state, who feeds it, and the engine that acts on it. */
 
 import type { SecretEvent } from './contract/secret-event.ts'
-import type { PendingRequests } from './contract/store.ts'
 import type { StoredRoot } from './contract/trust-anchor.ts'
 import type { Event } from './decide/event.ts'
 import { slotOf } from './decide/renewal-time.ts'
@@ -19,9 +18,8 @@ export interface SecretManagerParts {
   readonly engine: Engine
   readonly listeners: BundleListeners
   readonly feeds: RootFeeds
-  readonly pending: PendingRequests
-  /** The ends of subscriptions. */
-  readonly changes: readonly (Disposable | undefined)[]
+  /** Ends all of them but the engine. */
+  readonly ends: DisposableStack
 }
 
 /** Takes up the stored roots and the operator's roots, and asks the CA. */
@@ -73,11 +71,12 @@ export function assemble(
   const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
   if (roots) dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })
   feeds.start(options.rootSources ?? [])
-  const changes = [
-    clock.onJump?.(jump => dispatch({ kind: 'clockJumped', jump })),
-    ca.subscribe?.(change => dispatch({ kind: 'caChanged', change })),
-  ]
-  return { engine, listeners, feeds, pending, changes }
+  const ends = new DisposableStack()
+  ends.use(listeners)
+  ends.use(feeds)
+  ends.use(clock.onJump?.(jump => dispatch({ kind: 'clockJumped', jump })))
+  ends.use(ca.subscribe?.(change => dispatch({ kind: 'caChanged', change })))
+  return { engine, listeners, feeds, ends }
 }
 
 function withoutList(root: StoredRoot): StoredRoot {

@@ -221,11 +221,8 @@ export class SecretManager implements AsyncDisposable {
 
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const { changes, pending, feeds, listeners } = this.#parts
-    for (const part of [...changes, pending]) part?.[Symbol.dispose]()
     const closing = this.#engine[Symbol.asyncDispose]()
-    feeds[Symbol.dispose]()
-    listeners[Symbol.dispose]()
+    this.#parts.ends[Symbol.dispose]()
     await closing
   }
 
