@@ -13,19 +13,19 @@ export interface RootFeedsOptions extends Omit<CARootListOptions, 'onListed' | '
 
 export class RootFeeds implements Disposable {
   readonly caList: CARootList
-  readonly #configured: ConfiguredRoots
+  readonly configured: ConfiguredRoots
   readonly #federated: FederatedRoots
-  readonly #crls: CrlSources
+  readonly crls: CrlSources
   /** The operator's. */
   #sources: readonly RootSource[] = []
 
   constructor({ dispatch, ...options }: RootFeedsOptions) {
     const { clock, reader, record, trustDomain } = options
-    this.#configured = new ConfiguredRoots(clock, reader, record, (domain, roots) =>
+    this.configured = new ConfiguredRoots(clock, reader, record, (domain, roots) =>
       dispatch({ kind: 'rootsConfigured', trustDomain: domain, roots }),
     )
     this.#federated = new FederatedRoots(trustDomain)
-    this.#crls = new CrlSources({
+    this.crls = new CrlSources({
       clock,
       record,
       read: (domain, crls, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls, source }),
@@ -42,12 +42,7 @@ export class RootFeeds implements Disposable {
   /** Replaces the operator's sources; one that is given again stays open. Resolves when the lists known by then are trusted. */
   useRoots(sources: readonly RootSource[]): Promise<void> {
     this.#sources = sources
-    return this.#configured.use([...sources, ...this.#federated.sources])
-  }
-
-  /** Replaces the sources of revocation lists; a trust domain without one has no lists. */
-  useCrls(sources: readonly RootSource[]): void {
-    this.#crls.use(sources)
+    return this.configured.use([...sources, ...this.#federated.sources])
   }
 
   /** Reads the operator's roots, then asks the CA. */
@@ -55,16 +50,7 @@ export class RootFeeds implements Disposable {
     this.caList.start(sources.length === 0 ? Promise.resolve() : this.useRoots(sources))
   }
 
-  /** The trust domains that a source names, whether or not it has listed roots yet. */
-  trustDomains(): readonly string[] {
-    return this.#configured.trustDomains()
-  }
-
-  has(trustDomain: string): boolean {
-    return this.#configured.has(trustDomain)
-  }
-
   [Symbol.dispose](): void {
-    for (const part of [this.caList, this.#configured, this.#crls]) part[Symbol.dispose]()
+    for (const part of [this.caList, this.configured, this.crls]) part[Symbol.dispose]()
   }
 }

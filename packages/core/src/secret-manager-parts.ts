@@ -66,7 +66,7 @@ export function assemble(
     subscribers,
     report,
   })
-  feeds.useCrls(options.crlSources ?? [])
+  feeds.crls.use(options.crlSources ?? [])
   // This CA has no list that could ever give up a root that another CA had listed.
   const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
   if (roots) dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })

@@ -12,8 +12,7 @@ import { assemble, type SecretManagerParts } from './secret-manager-parts.ts'
 import { ALL_BUNDLES, type SecretItem } from './secrets/secret-item.ts'
 import { type Listener, NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
-import type { IdentityEntry } from './state/entry.ts'
-import { toEntry } from './state/entry.ts'
+import { type IdentityEntry, toEntry } from './state/entry.ts'
 import type { Identity } from './state/identity.ts'
 import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
 import type { Clock } from './time/clock.ts'
@@ -137,12 +136,16 @@ export class SecretManager implements AsyncDisposable {
 
   /** Replaces the revocation lists; a trust domain without a source has none. */
   useCrlSources(sources: readonly RootSource[]): void {
-    this.#parts.feeds.useCrls(sources)
+    this.#parts.feeds.crls.use(sources)
   }
 
   /** The trust domains with roots, known or awaited, its own first. */
   trustDomains(): Iterable<string> {
-    return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#parts.feeds.trustDomains()])
+    return new Set([
+      this.trustDomain,
+      ...this.#bundles.byTrustDomain.keys(),
+      ...this.#parts.feeds.configured.trustDomains(),
+    ])
   }
 
   /** The root rotations of all trust domains. */
@@ -232,7 +235,7 @@ export class SecretManager implements AsyncDisposable {
 
   #knowsDomain(trustDomain: string): boolean {
     const isHeld = trustDomain === this.trustDomain || this.#bundles.get(trustDomain) !== undefined
-    return isHeld || this.#parts.feeds.has(trustDomain)
+    return isHeld || this.#parts.feeds.configured.has(trustDomain)
   }
 
   /** Looked up by any name: a name that is not an identity is simply not found. */

@@ -12,13 +12,14 @@ import { clockJumped, rootsAsked } from './clock-jump.ts'
 import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
 import { retryFailing } from './outage.ts'
-import { followWish, isCurrent, startNext } from './plan.ts'
+import { isCurrent, startNext } from './plan.ts'
 import { restored } from './restored.ts'
 import { failed } from './retry.ts'
 import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
 import type { Policy, Step } from './step.ts'
 import { woke } from './wake.ts'
+import { followWish } from './wish.ts'
 
 /** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and returns the actions to perform, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
