@@ -1,7 +1,7 @@
 /** All that names roots and revocation lists: the CA's list, the operator's sources, the CA's lists of other trust domains. */
 
 import type { RootSource } from './contract/root-source.ts'
-import type { Event } from './decide/event.ts'
+import type { Event } from './decide/step.ts'
 import { CARootList, type CARootListOptions } from './listing/ca-root-list.ts'
 import { ConfiguredRoots } from './listing/configured-roots.ts'
 import { CrlSources } from './listing/crl-sources.ts'

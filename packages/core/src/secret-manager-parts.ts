@@ -2,8 +2,8 @@
 
 import type { SecretEvent } from './contract/secret-event.ts'
 import type { StoredRoot } from './contract/trust-anchor.ts'
-import type { Event } from './decide/event.ts'
 import { slotOf } from './decide/renewal-time.ts'
+import type { Event } from './decide/step.ts'
 import { Engine } from './engine.ts'
 import { PreflightVerdicts } from './preflight-verdicts.ts'
 import { RootFeeds } from './root-feeds.ts'

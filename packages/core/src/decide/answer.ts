@@ -17,7 +17,6 @@ import {
 import type { OfferedRoots } from '../trust/root-reader.ts'
 import { release } from './bundle.ts'
 import { gaveCertificate } from './ca-health.ts'
-import type { Answer, Judged } from './event.ts'
 import { isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
@@ -26,7 +25,7 @@ import { failed } from './retry.ts'
 import { followFirst } from './rollout.ts'
 import { learnOffered } from './roots.ts'
 import { mayReplace, offer } from './serving.ts'
-import { report, reportForAll, type Step } from './step.ts'
+import { type Answer, type Judged, report, reportForAll, type Step } from './step.ts'
 
 /** The CA's answer, which passed every check that needs no state. */
 export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {

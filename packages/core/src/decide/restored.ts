@@ -4,12 +4,11 @@ import { CAError } from '../contract/ca-client.ts'
 import type { Identity, Issued } from '../state/identity.ts'
 import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { accept, renewalOf, timeToFollow } from './answer.ts'
-import type { Found, RestoreSource } from './event.ts'
 import { bringForward, enqueue, wait } from './plan.ts'
 import { MIN_RENEWAL_INTERVAL_MS, renewalTime, spreadTime } from './renewal-time.ts'
 import { checkRevocation } from './revocation.ts'
 import { offer } from './serving.ts'
-import { report, type Step } from './step.ts'
+import { type Found, type RestoreSource, report, type Step } from './step.ts'
 import { followWish } from './wish.ts'
 
 const WHAT = { store: 'stored', bootstrap: 'bootstrap' } as const

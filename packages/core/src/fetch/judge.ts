@@ -2,7 +2,7 @@
 import { CAError, type IssuedCertificate } from '../contract/ca-client.ts'
 import type { Expectation, VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { Root } from '../contract/trust-anchor.ts'
-import type { Answer } from '../decide/event.ts'
+import type { Answer } from '../decide/step.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
 import { type OfferedRoots, summarize } from '../trust/root-reader.ts'
