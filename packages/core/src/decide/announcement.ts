@@ -3,7 +3,7 @@
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { BundleReceipt } from '../trust/bundle-receipts.ts'
-import type { BundleRoot } from '../trust/bundle-roots.ts'
+import type { BundleRoot } from '../trust/bundle-root.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { armBundle, reportPhase } from './bundle.ts'

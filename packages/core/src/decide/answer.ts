@@ -169,7 +169,7 @@ function isSuperseded({ state: { bundles } }: Step, { id }: Identity, { root }: 
   // A file with an identity's own roots reports its own changes.
   if (bundles.own(id)?.anchor(root.fingerprint)) return false
   const bundle = bundles.get(trustDomainOf(id))
-  return !bundle || bundle.isGivenUp(root.fingerprint) || bundle.isSuperseded(root.fingerprint, askedAt)
+  return !bundle || bundle.isGivenUp(root.fingerprint) || bundle.roots.isSuperseded(root.fingerprint, askedAt)
 }
 
 /** A revoked certificate replaces nothing: the request is retried as after any bad answer. */

@@ -92,7 +92,7 @@ function serveWaiting(step: Step, all: readonly Identity[]): boolean {
 /** Runs once per root: a CA that alternates between two would otherwise cause endless renewals. */
 function follow(step: Step, bundle: TrustBundle, fingerprint: string): void {
   const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-  if (!bundle.follow(fingerprint, step.now)) return
+  if (!bundle.roots.follow(fingerprint, step.now)) return
   storeRoots(step, bundle)
   replaceInTurn(step, bundle, root => root.learnedAt < learnedAt)
 }

@@ -38,7 +38,7 @@ export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: Ro
 export function learn(step: Step, trustDomain: string, { roots, rejected, isWhole }: Read, from: NamedIn): void {
   const { state, policy, now } = step
   const bundle = state.bundles.open(trustDomain)
-  const isFirst = bundle?.hasNoneOfTheCA ?? true
+  const isFirst = bundle?.roots.hasNoneOfTheCA ?? true
   const learned = bundle?.learn(roots, from, isWhole, now) ?? NO_PLACE
   reportRejected(step, `spiffe://${trustDomain}`, [...rejected, ...learned.rejected])
   if (!bundle) return
@@ -48,7 +48,7 @@ export function learn(step: Step, trustDomain: string, { roots, rejected, isWhol
   if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
     storeRoots(step, bundle)
     for (const { fingerprint } of learned.adopted)
-      if (!isFirst && bundle.isTrusted(fingerprint)) rootTrusted(step, bundle, fingerprint)
+      if (!isFirst && bundle.roots.isTrusted(fingerprint)) rootTrusted(step, bundle, fingerprint)
     rootsMoved(step, bundle, { added: [...learned.added, ...learned.adopted], givenUp, revoked })
     planRemoval(step, bundle)
   } else if (learned.isRenamed) phaseChanged(step, bundle)
@@ -58,7 +58,7 @@ export function learn(step: Step, trustDomain: string, { roots, rejected, isWhol
 export function configureRoots(step: Step, trustDomain: string, roots: readonly Root[] | undefined): void {
   const { bundles } = step.state
   const bundle = bundles.open(trustDomain)
-  const isFirst = bundle?.hasNoneOfTheCA ?? true
+  const isFirst = bundle?.roots.hasNoneOfTheCA ?? true
   const learned = bundle?.configure(roots ?? [], step.now) ?? NO_PLACE
   const { length: count } = learned.rejected
   if (count > 0) {
@@ -66,7 +66,7 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
     report(step, `spiffe://${trustDomain}`, { kind: 'roots-rejected', source: 'configuration', count, reason })
   }
   if (!bundle) return
-  if (!roots && bundle.isUnneeded) {
+  if (!roots && bundle.roots.isUnneeded) {
     // No source lists roots of this foreign trust domain any longer.
     closeBundle(step, bundle)
     return
@@ -115,7 +115,7 @@ export function useCrls(step: Step, trustDomain: string, crls: readonly Crl[], s
 /** Takes roots that count for one identity. The list is complete: its file alone decides which roots there are. */
 function learnOwn(step: Step, id: SpiffeId, { roots, rejected, isWhole }: Read): void {
   const bundle = step.state.bundles.openOwn(id)
-  const isFirst = bundle.hasNoneOfTheCA
+  const isFirst = bundle.roots.hasNoneOfTheCA
   const learned = bundle.learn(roots, { kind: 'list' }, isWhole, step.now)
   reportRejected(step, id, [...rejected, ...learned.rejected])
   if (learned.added.length > 0) {

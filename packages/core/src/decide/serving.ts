@@ -14,7 +14,7 @@ export function mayReplace(step: Step, identity: Identity, { root }: Issued): bo
   // Its root is no longer trusted: the leaf is worthless.
   if (!bundles.holderOf(identity.id, inUse.root.fingerprint)) return true
   // Every peer must know it first.
-  return bundles.holderOf(identity.id, root.fingerprint)?.isTrusted(root.fingerprint) ?? true
+  return bundles.holderOf(identity.id, root.fingerprint)?.roots.isTrusted(root.fingerprint) ?? true
 }
 
 /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */

@@ -1,44 +1,8 @@
 /** The roots that one bundle holds, each with its standing and its leases: how many fit, which gives way, and when each is unneeded. */
 
-import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type Standing, type TrustAnchor } from '../contract/trust-anchor.ts'
-import type { BundleReceipt } from './bundle-receipts.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type TrustAnchor } from '../contract/trust-anchor.ts'
+import { type BundleRoot, isGone, NO_OVERLAP } from './bundle-root.ts'
 import type { RootBudget } from './root-budget.ts'
-
-/** A new root that clients are to learn before leaves under it are served. */
-export interface Announcement {
-  readonly settlesAt: number
-  /** The end of the wait for silent clients. */
-  readonly waitUntil: number
-  /** Clients that use an older bundle, and have not answered the one with this root. */
-  readonly silent: Set<BundleReceipt>
-  readonly rejecting: Set<BundleReceipt>
-  /** An operator has decided against waiting for those that reject it. */
-  ignoresRejections: boolean
-  /** The next check without an answer; infinite once the wait for silent clients is over. */
-  lookAt: number
-}
-
-export interface BundleRoot {
-  readonly anchor: TrustAnchor
-  announcement: Announcement | undefined
-  /** An operator keeps it where it is: no leaf under it is served, and it is not removed. */
-  isHeld: boolean
-  /** Absent where the CA has never named it. */
-  standing: Standing | undefined
-  /** Whether the operator lists it: then nothing but its notAfter removes it. */
-  isConfigured: boolean
-  /** Leaves in use or waiting that chain to it. */
-  leases: number
-  /** The latest end of a certificate whose answer named it, or left it out first: until then peers may show leaves under it. */
-  leavesUntil: number
-  /** When the CA's list, or the answers if the list never had it, stopped naming it. */
-  givenUpAt?: number | undefined
-  /** When leaves under older roots began to follow. */
-  followedAt?: number | undefined
-}
-
-/** The `givenUpAt` of a root that leaves as soon as nothing needs it: long ago. */
-export const NO_OVERLAP = Number.MIN_SAFE_INTEGER
 
 /** Roots by fingerprint in order of arrival: at most 100, with `maxLength` characters of PEM together. */
 export class BundleRoots {
@@ -75,6 +39,36 @@ export class BundleRoots {
 
   values(): BundleRoot[] {
     return [...this.#roots.values()]
+  }
+
+  /** Whether leaves under it may be served. */
+  isTrusted(fingerprint: string): boolean {
+    const present = this.#roots.get(fingerprint)
+    return !present || (!present.announcement && !present.isHeld)
+  }
+
+  /** Whether no root of the CA is in it: the next one has no older one to follow. */
+  get hasNoneOfTheCA(): boolean {
+    return this.values().every(({ standing }) => standing === undefined)
+  }
+
+  /** Leaves under older roots follow from now on; `false` if they have begun to already. */
+  follow(fingerprint: string, now: number): boolean {
+    const present = this.#roots.get(fingerprint)
+    if (!present || present.followedAt !== undefined) return false
+    present.followedAt = now
+    return true
+  }
+
+  /** Whether leaves under this root are to follow a newer one since `time`. */
+  isSuperseded(fingerprint: string, time: number): boolean {
+    const learnedAt = this.#roots.get(fingerprint)?.anchor.learnedAt ?? 0
+    return this.values().some(({ anchor, followedAt = 0 }) => followedAt > time && anchor.learnedAt > learnedAt)
+  }
+
+  /** Whether nobody lists any of its roots and no leaf needs one. */
+  get isUnneeded(): boolean {
+    return this.values().every(present => isGone(present) && !present.isConfigured && present.leases === 0)
   }
 
   put(present: BundleRoot): void {
@@ -209,19 +203,4 @@ export class BundleRoots {
     const ends = this.values().map(({ anchor }) => anchor.notAfter)
     return Math.min(...ends.filter(notAfter => notAfter > now))
   }
-}
-
-/** Whether, by the CA, no leaf under it should remain. */
-export function isGone({ standing }: Pick<BundleRoot, 'standing'>): boolean {
-  return standing === 'given-up' || standing === 'revoked'
-}
-
-/** Whether the CA's list, its latest answer or the operator has it now. */
-export function isListed({ standing, isConfigured, givenUpAt }: BundleRoot): boolean {
-  return isConfigured || (standing !== undefined && givenUpAt === undefined)
-}
-
-/** Whether the CA's list or the operator has it: a root that only answers name can be kept out. */
-export function isOnList({ standing, isConfigured }: BundleRoot): boolean {
-  return isConfigured || standing === 'listed'
 }

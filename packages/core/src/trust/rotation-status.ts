@@ -3,7 +3,7 @@
 import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { type Announcement, type BundleRoot, isListed, isOnList } from './bundle-roots.ts'
+import { type Announcement, type BundleRoot, isListed, isOnList } from './bundle-root.ts'
 import type { BundleTable } from './bundle-table.ts'
 import type { TrustBundle } from './trust-bundle.ts'
 

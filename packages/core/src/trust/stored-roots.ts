@@ -1,7 +1,7 @@
 /** The roots of a bundle from one process to the next. */
 
 import { MAX_ROOTS, MAX_ROOTS_LENGTH, type StoredRoot, type TrustAnchor } from '../contract/trust-anchor.ts'
-import type { BundleRoot } from './bundle-roots.ts'
+import type { BundleRoot } from './bundle-root.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
 
 /** Nothing for a root that only the operator lists. */

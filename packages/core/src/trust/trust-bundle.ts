@@ -3,9 +3,10 @@
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { type BundleRoot, BundleRoots, isGone, NO_OVERLAP } from './bundle-roots.ts'
+import { type BundleRoot, isGone, NO_OVERLAP } from './bundle-root.ts'
+import { BundleRoots } from './bundle-roots.ts'
 import { bundleSecret } from './bundle-secret.ts'
-import type { Revocation, RevocationLists } from './revocation.ts'
+import type { RevocationLists } from './revocation.ts'
 import { RevokedRoots } from './revoked-roots.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
 import { readStored, toStored } from './stored-roots.ts'
@@ -34,7 +35,7 @@ export class TrustBundle {
   readonly trustDomain: string
   readonly owner: SpiffeId | undefined
   readonly #settleMs: number
-  readonly #lists: RevocationLists | undefined
+  readonly lists: RevocationLists | undefined
   readonly roots: BundleRoots
   readonly #revoked = new RevokedRoots()
   #secret: TrustBundleSecret | undefined
@@ -60,7 +61,7 @@ export class TrustBundle {
     this.trustDomain = trustDomain
     this.#settleMs = settleMs
     this.roots = roots
-    this.#lists = lists
+    this.lists = lists
   }
 
   /** The name of its ledger, and of the secret with its roots. */
@@ -77,12 +78,6 @@ export class TrustBundle {
     return this.roots.values().map(present => present.anchor)
   }
 
-  /** Whether leaves under it may be served. */
-  isTrusted(fingerprint: string): boolean {
-    const present = this.roots.get(fingerprint)
-    return !present || (!present.announcement && !present.isHeld)
-  }
-
   anchor(fingerprint: string): TrustAnchor | undefined {
     return this.roots.get(fingerprint)?.anchor
   }
@@ -95,25 +90,6 @@ export class TrustBundle {
   /** Whether it was revoked: no answer brings it back. */
   isRevoked(fingerprint: string): boolean {
     return this.#revoked.has(fingerprint)
-  }
-
-  /** Whether no root of the CA is in it: the next one has no older one to follow. */
-  get hasNoneOfTheCA(): boolean {
-    return this.roots.values().every(({ standing }) => standing === undefined)
-  }
-
-  /** Leaves under older roots follow from now on; `false` if they have begun to already. */
-  follow(fingerprint: string, now: number): boolean {
-    const present = this.roots.get(fingerprint)
-    if (!present || present.followedAt !== undefined) return false
-    present.followedAt = now
-    return true
-  }
-
-  /** Whether leaves under this root are to follow a newer one since `time`. */
-  isSuperseded(fingerprint: string, time: number): boolean {
-    const learnedAt = this.roots.get(fingerprint)?.anchor.learnedAt ?? 0
-    return this.roots.values().some(({ anchor, followedAt = 0 }) => followedAt > time && anchor.learnedAt > learnedAt)
   }
 
   /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root on a list would come back. */
@@ -137,11 +113,6 @@ export class TrustBundle {
         ({ anchor, isConfigured, isHeld }) => !isConfigured && !isHeld && fingerprints.includes(anchor.fingerprint),
       )
     return this.#remove(found)
-  }
-
-  /** Whether nobody lists any of its roots and no leaf needs one. */
-  get isUnneeded(): boolean {
-    return this.roots.values().every(present => isGone(present) && !present.isConfigured && present.leases === 0)
   }
 
   /** When its next work falls due; infinite if none does. */
@@ -223,12 +194,7 @@ export class TrustBundle {
 
   /** Fingerprints of the roots, these or those that it holds, that a revocation list of their issuer names. */
   revokedByLists(others: readonly Root[] = []): readonly string[] {
-    return this.#lists?.revoked([...this.anchors(), ...others]).map(({ fingerprint }) => fingerprint) ?? []
-  }
-
-  /** The lists that are served beside these roots. */
-  revocationOf(roots: readonly Root[]): Revocation | undefined {
-    return this.#lists?.for(roots)
+    return this.lists?.revoked([...this.anchors(), ...others]).map(({ fingerprint }) => fingerprint) ?? []
   }
 
   /** Releases all roots; the bundle is not used again. */
@@ -244,7 +210,7 @@ export class TrustBundle {
 
   /** Only a root that comes after others of the CA can meet peers that do not know it. */
   #settlesAt(now: number): number {
-    return this.hasNoneOfTheCA ? now : now + this.#settleMs
+    return this.roots.hasNoneOfTheCA ? now : now + this.#settleMs
   }
 
   #add(
@@ -289,6 +255,6 @@ export class TrustBundle {
 
   #rebuild(): void {
     const anchors = this.anchors()
-    this.#secret = bundleSecret(this.trustDomain, anchors, this.revocationOf(anchors))
+    this.#secret = bundleSecret(this.trustDomain, anchors, this.lists?.for(anchors))
   }
 }
