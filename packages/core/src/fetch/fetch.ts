@@ -6,36 +6,23 @@ import {
   type IssuedCertificate,
 } from '../contract/ca-client.ts'
 import { asShownCAError } from '../contract/ca-failure.ts'
-import type { CertificateVerifier } from '../contract/certificate-verifier.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
-import type { HeldKey, PendingRequests } from '../contract/store.ts'
+import type { HeldKey } from '../contract/store.ts'
 import type { Answer } from '../decide/step.ts'
-import type { CARootList } from '../listing/ca-root-list.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
-import type { Clock } from '../time/clock.ts'
 import { after, untilAborted } from '../time/deadline.ts'
-import type { BundleTable } from '../trust/bundle-table.ts'
-import type { RootReader } from '../trust/root-reader.ts'
 import { derToPem } from '../x509/pem.ts'
-import { judge } from './judge.ts'
+import { type JudgeOptions, judge, type PrivateKey } from './judge.ts'
 import { continued, Ticket } from './ticket.ts'
 
-export interface FetchOptions {
+export interface FetchOptions extends JudgeOptions {
   readonly ca: CAClient
   readonly keyGenerator: KeyGenerator
   readonly vault: KeyVault
   readonly keyType: KeyType
   readonly keyFormat: PrivateKeyFormat
-  readonly pending: PendingRequests
-  readonly verifier: CertificateVerifier
-  readonly reader: RootReader
-  /** Read, never changed. */
-  readonly bundles: BundleTable
-  /** Asks the CA for its list of roots. */
-  readonly rootList: Pick<CARootList, 'refresh' | 'refreshAgain' | 'firstAsked'>
-  readonly clock: Clock
   /** Deadline of the whole, milliseconds. */
   readonly timeoutMs: number
 }
@@ -64,7 +51,7 @@ export async function fetch(
   const type = wish.keyType ?? options.keyType
   const keyRequest = { type, identity: id, dnsNames: wish.dnsNames, format: options.keyFormat }
   const key = new RequestKey(options.vault, () => keyGenerator.generate(keyRequest, { signal }), before?.key)
-  using ticket = new Ticket(pending, request, signal, key, before?.note)
+  using ticket = new Ticket(pending, request, signal, () => key.generated(), before?.note)
   const answering = ask(options.ca, request, signal, key, ticket)
   let isTaken = false
   const take = (answer: Answer) => {
@@ -72,7 +59,10 @@ export async function fetch(
     answered(answer)
   }
   try {
-    await untilAborted(judge(options, request, signal, answering, key, take), signal)
+    await untilAborted(
+      judge(options, request, signal, answering, answer => key.privateKey(answer), take),
+      signal,
+    )
   } catch (error) {
     // The key belongs to the pending request now.
     if (isTaken) throw error
@@ -110,13 +100,6 @@ async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void>
 /** A plugin may throw anything: only what can be shown is passed on. */
 function asCAError(error: unknown, signal: AbortSignal, id: SpiffeId): unknown {
   return signal.aborted && error === signal.reason ? error : asShownCAError(error, `The CA plugin failed for ${id}: `)
-}
-
-/** A key, and the public key to compare the certificate's with. */
-export interface PrivateKey {
-  readonly sealed: SealedKey
-  /** Absent for a key that a source brought. */
-  readonly publicKeyDer?: Uint8Array
 }
 
 /** Made when a plugin first asks for the CSR, unless the previous attempt or the answer has one. */

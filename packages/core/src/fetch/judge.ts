@@ -1,29 +1,51 @@
 /** A CA's answer, judged: its form, its roots, its chain and its key. */
 import { CAError, type IssuedCertificate } from '../contract/ca-client.ts'
-import type { Expectation, VerifiedChain } from '../contract/certificate-verifier.ts'
+import type { CertificateVerifier, Expectation, VerifiedChain } from '../contract/certificate-verifier.ts'
+import type { SealedKey } from '../contract/key-vault.ts'
+import type { PendingRequests } from '../contract/store.ts'
 import type { Root } from '../contract/trust-anchor.ts'
 import type { Answer } from '../decide/step.ts'
+import type { CARootList } from '../listing/ca-root-list.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
-import { type OfferedRoots, summarize } from '../trust/root-reader.ts'
+import type { Clock } from '../time/clock.ts'
+import type { BundleTable } from '../trust/bundle-table.ts'
+import { type OfferedRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import { isListOfText } from '../x509/pem.ts'
-import type { FetchOptions, PrivateKey, RequestKey } from './fetch.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
 const MAX_PRIVATE_KEY_BYTES = 16_384
 /** As in SPIRE. */
 const MAX_HINT = 1_024
 
+export interface JudgeOptions {
+  readonly pending: PendingRequests
+  readonly verifier: CertificateVerifier
+  readonly reader: RootReader
+  /** Read, never changed. */
+  readonly bundles: BundleTable
+  /** Asks the CA for its list of roots. */
+  readonly rootList: Pick<CARootList, 'refresh' | 'refreshAgain' | 'firstAsked'>
+  readonly clock: Clock
+}
+
+/** A key, and the public key to compare the certificate's with. */
+export interface PrivateKey {
+  readonly sealed: SealedKey
+  /** Absent for a key that a source brought. */
+  readonly publicKeyDer?: Uint8Array
+}
+
 /**
  * Judges by the trusted roots and the offered ones, and learns none of them. The signal is checked after each wait: the last
  * waiter may have gone.
  */
 export async function judge(
-  options: FetchOptions,
+  options: JudgeOptions,
   request: Request,
   signal: AbortSignal,
   answering: Promise<IssuedCertificate>,
-  key: RequestKey,
+  keyOf: (answer: IssuedCertificate) => Promise<PrivateKey>,
   answered: (answer: Answer) => void,
 ): Promise<void> {
   const { id } = request.of
@@ -33,7 +55,7 @@ export async function judge(
   // Even after a bad answer: the same request would get the same one again.
   pending.drop(id)
   checkForm(answer, id)
-  const privateKey = await key.privateKey(answer)
+  const privateKey = await keyOf(answer)
   const { roots = [] } = answer
   const now = clock.now()
   const read = reader.sameAsLast(roots, now) ?? (await reader.read(roots, now))
@@ -93,7 +115,7 @@ function problemOf({
 }
 
 async function verify(
-  { verifier, clock }: FetchOptions,
+  { verifier, clock }: JudgeOptions,
   { of, wish: { dnsNames } }: Request,
   { chain }: IssuedCertificate,
   privateKey: PrivateKey,

@@ -2,9 +2,8 @@
 
 import type { RequestTicket } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
-import type { PendingRequest, PendingRequests } from '../contract/store.ts'
+import type { HeldKey, PendingRequest, PendingRequests } from '../contract/store.ts'
 import type { Request } from '../state/identity.ts'
-import type { RequestKey } from './fetch.ts'
 
 /** The previous attempt's, unless its CSR is for another wish. */
 export async function continued(pending: PendingRequests, { of, wish }: Request): Promise<PendingRequest | undefined> {
@@ -21,7 +20,7 @@ export class Ticket implements RequestTicket, Disposable {
   readonly #pending: PendingRequests
   readonly #request: Request
   readonly #signal: AbortSignal
-  readonly #key: RequestKey
+  readonly #keyOf: () => Promise<HeldKey>
   #hasEnded = false
 
   /** `stored`: the note of the previous attempt. */
@@ -29,19 +28,19 @@ export class Ticket implements RequestTicket, Disposable {
     pending: PendingRequests,
     request: Request,
     signal: AbortSignal,
-    key: RequestKey,
+    keyOf: () => Promise<HeldKey>,
     stored: string | undefined,
   ) {
     this.#pending = pending
     this.#request = request
     this.#signal = signal
-    this.#key = key
+    this.#keyOf = keyOf
     this.stored = stored
   }
 
   async store(note: string | undefined): Promise<void> {
     if (this.#isOver()) return
-    const key = note === undefined ? undefined : await this.#key.generated()
+    const key = note === undefined ? undefined : await this.#keyOf()
     if (this.#isOver()) return
     const { of, wish } = this.#request
     this.stored = note
