@@ -103,7 +103,7 @@ function asCAError(error: unknown, signal: AbortSignal, id: SpiffeId): unknown {
 }
 
 /** Made when a plugin first asks for the CSR, unless the previous attempt or the answer has one. */
-export class RequestKey {
+class RequestKey {
   readonly #vault: KeyVault
   readonly #generate: () => Promise<GeneratedKey>
   #pending: Promise<HeldKey> | undefined
