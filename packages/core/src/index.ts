@@ -20,7 +20,8 @@ export {
   TokenSecret,
   TrustBundleSecret,
 } from './secrets/secret-item.ts'
-export type { FileSecretName, KubernetesObject, SecretName, TokenName, Watch } from './secrets/watch.ts'
+export type { FileSecretName, KubernetesObject, SecretName, TokenName } from './secrets/secret-name.ts'
+export type { Watch } from './secrets/watch.ts'
 export {
   matchesSpiffePattern,
   parseSpiffePattern,
