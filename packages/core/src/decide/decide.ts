@@ -115,7 +115,7 @@ function ended(step: Step, request: Request, conclude: () => void): void {
   const wasCurrent = isCurrent(request)
   step.state.queue.end(request.urgency)
   conclude()
-  if (wasCurrent) followWish(step, request.of, wishText(request.wish))
+  if (wasCurrent && request.wish !== request.of.wish) followWish(step, request.of, wishText(request.wish))
   forgetAbsence(step)
 }
 

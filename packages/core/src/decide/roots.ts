@@ -44,7 +44,7 @@ export function learn(step: Step, trustDomain: string, { roots, rejected, isWhol
   if (!bundle) return
   if (learned.added.length > 0) put(step, bundle, isFirst ? [] : learned.added)
   const [givenUp, revoked] = policy.revokesMissingRoots ? [[], learned.givenUp] : [learned.givenUp, []]
-  removed(step, bundle, bundle.revoke(revoked), 'the CA has revoked it')
+  if (revoked.length > 0) removed(step, bundle, bundle.revoke(revoked), 'the CA has revoked it')
   if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
     storeRoots(step, bundle)
     for (const { fingerprint } of learned.adopted)
