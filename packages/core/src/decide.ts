@@ -2,9 +2,8 @@
 
 export type { Root } from './contract/trust-anchor.ts'
 export { decide } from './decide/decide.ts'
-export type { Action, Answer, Event } from './decide/event.ts'
 export { slotOf } from './decide/renewal-time.ts'
-export type { Policy } from './decide/step.ts'
+export type { Action, Answer, Event, Policy } from './decide/step.ts'
 export { nextWake } from './decide/wake.ts'
 export { schedulingOf } from './secret-manager-options.ts'
 export type { Request } from './state/identity.ts'

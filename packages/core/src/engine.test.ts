@@ -67,7 +67,7 @@ test('a key that was taken is not wiped by a fault of those who hear of it', asy
     timeoutMs: 1_000,
     reader: new RootReader(),
     rootList: { refresh: noList, refreshAgain: noList, firstAsked: noList() },
-    pending: new PendingRequestsInMemory(plainKeyVault),
+    pending: new PendingRequestsInMemory(),
     verifier: believer(),
     vault: plainKeyVault,
     keyGenerator: new TestKeyGenerator(),

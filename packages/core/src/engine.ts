@@ -5,13 +5,12 @@ import { asShownCAError } from './contract/ca-failure.ts'
 import type { SecretEvent } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
 import { decide } from './decide/decide.ts'
-import type { Action, Answer, Event } from './decide/event.ts'
-import type { Policy } from './decide/step.ts'
+import type { Action, Answer, Event, Policy } from './decide/step.ts'
 import { nextWake } from './decide/wake.ts'
 import { type FetchOptions, fetch } from './fetch/fetch.ts'
-import { restore } from './fetch/restore.ts'
+import { keep, restore } from './fetch/restore.ts'
 import type { SecretItem } from './secrets/secret-item.ts'
-import { type Listener, notify, type Subscribers, Subscription } from './secrets/subscribers.ts'
+import { type Listener, notify, type Subscribers, Subscription } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import { type Identity, type Request, usable } from './state/identity.ts'
 import type { State } from './state/state.ts'
@@ -105,6 +104,7 @@ export class Engine implements AsyncDisposable {
   /** Forgets everything; resolves when no request is in flight. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed.abort(new Error('the manager is closed'))
+    this.#options.fetching.pending[Symbol.dispose]()
     this.dispatch({ kind: 'closed' })
     this.#timer?.end[Symbol.dispose]()
     for (const look of this.#looks.values()) look[Symbol.dispose]()
@@ -144,7 +144,7 @@ export class Engine implements AsyncDisposable {
         action.key.wipe()
         break
       case 'store':
-        this.#store(action.identity)
+        if (store) keep(store, this.state.bundles, action.identity)
         break
       case 'forget':
         fetching.pending.drop(action.id)
@@ -202,27 +202,6 @@ export class Engine implements AsyncDisposable {
       const { code, message } = asShownCAError(error, 'The CA plugin failed when its answer was accepted: ')
       this.#options.report(identity.id, { kind: 'ca-error', code, message })
     }
-  }
-
-  /** Stores the certificate in use, not one that waits: a restart must find one that works at once. */
-  #store(identity: Identity): void {
-    const { store } = this.#options
-    const { current } = identity
-    if (!store || !current || current.source === 'store' || current.source === 'bootstrap') return
-    const { secret, source, receivedAt, slot, wish } = current
-    const roots = this.state.bundles
-      .own(identity.id)
-      ?.anchors()
-      .map(({ pem }) => pem)
-    const facts = {
-      chain: secret.certificateChain,
-      receivedAt,
-      slot,
-      wish,
-      isProvisional: source === 'brought',
-      ...(roots && { roots }),
-    }
-    secret.privateKey.open(privateKey => store.put(identity.id, { ...facts, privateKey }))
   }
 
   /** The clock may have been set past notAfter and back: a watcher that came meanwhile has no secret, and nothing else would notify it. */

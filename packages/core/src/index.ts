@@ -1,5 +1,6 @@
 /** The public names of `@livery/core`: the SecretManager, its reports and its collaborators. Plugins import from `/plugin`. */
 
+export type { CertificateVerifier, ChainFacts, Expectation, VerifiedChain } from './contract/certificate-verifier.ts'
 export type { CertificateWish } from './contract/certificate-wish.ts'
 export { Events } from './contract/events.ts'
 export { type KeyVault, plainKeyVault, SealedKey } from './contract/key-vault.ts'
@@ -9,17 +10,18 @@ export type { SecretEvent, SecretReport } from './contract/secret-event.ts'
 export { type Store, StoreError } from './contract/store.ts'
 export { LATEST_CHANGE } from './decide/renewal-time.ts'
 export { type LookReason, WatchedFiles } from './files/watched-files.ts'
-export { type BundleEntry, SecretManager } from './secret-manager.ts'
+export { SecretManager } from './secret-manager.ts'
 export { DEFAULT_OPTIONS, type SecretManagerOptions } from './secret-manager-options.ts'
+export { CertificateSecret } from './secrets/certificate-secret.ts'
 export {
   ALL_BUNDLES,
   AllBundlesSecret,
-  CertificateSecret,
   type SecretItem,
   TokenSecret,
   TrustBundleSecret,
 } from './secrets/secret-item.ts'
-export type { FileSecretName, KubernetesObject, SecretName, TokenName, Watch } from './secrets/watch.ts'
+export type { FileSecretName, KubernetesObject, SecretName, TokenName } from './secrets/secret-name.ts'
+export type { Watch } from './secrets/watch.ts'
 export {
   matchesSpiffePattern,
   parseSpiffePattern,
@@ -38,6 +40,7 @@ export { FileStore } from './store/file-store.ts'
 export { readStoreKey } from './store/store-key.ts'
 export type { Receipts, StreamReceipts } from './trust/bundle-receipts.ts'
 export type {
+  BundleEntry,
   RootAction,
   RootActionResult,
   RootStatus,
@@ -47,11 +50,5 @@ export type {
 export { defaultSettleMs, hearingTime, type SettleFacts } from './trust/settle-time.ts'
 export { readSpiffeBundle } from './trust/spiffe-bundle.ts'
 export { TrustFile } from './trust/trust-file.ts'
-export {
-  type CertificateVerifier,
-  type ChainFacts,
-  createCertificateVerifier,
-  type Expectation,
-  nodeCertificateVerifier,
-  type VerifiedChain,
-} from './x509/ca-answer-verifier.ts'
+export { createCertificateVerifier } from './x509/ca-answer-verifier.ts'
+export { nodeCertificateVerifier } from './x509/node-chain-reader.ts'

@@ -25,6 +25,7 @@ export {
   type PluginNeed,
   type TlsMaterial,
 } from './contract/ca-plugin.ts'
+export { type ChainPath, MAX_CLOCK_SKEW_MS } from './contract/certificate-verifier.ts'
 export {
   CREDENTIAL_PLUGIN_API_VERSION,
   type CredentialContext,
@@ -68,7 +69,6 @@ export { backoff } from './time/backoff.ts'
 export { type Clock, SystemClock } from './time/clock.ts'
 export { abortWith, after, type Deadline, sleep, untilAborted, withDeadline } from './time/deadline.ts'
 export { Semaphore } from './time/semaphore.ts'
-export { type ChainPath, MAX_CLOCK_SKEW_MS } from './x509/ca-answer-verifier.ts'
 export { type Element as DerElement, expectTag, readBits, readElements, readInside } from './x509/der.ts'
 export { dnsNameProblem, dnsNamesProblem, isDnsLabel, MAX_DNS_NAMES } from './x509/dns-name.ts'
 export { derToPem, pemToDer, splitCertificates } from './x509/pem.ts'

@@ -1,10 +1,11 @@
 /** Whether clients would refuse a certificate with the roots served now: judged once for each kind at each moment. */
 
 import { CAError } from './contract/ca-client.ts'
+import type { CertificateVerifier } from './contract/certificate-verifier.ts'
 import { type SpiffeId, trustDomainOf } from './spiffe/spiffe-id.ts'
-import type { Issued } from './state/issued.ts'
+import { type Issued, kindOf } from './state/identity.ts'
 import type { BundleTable } from './trust/bundle-table.ts'
-import { type CertificateVerifier, faultOf } from './x509/ca-answer-verifier.ts'
+import { faultOf } from './x509/ca-answer-verifier.ts'
 import { splitCertificates } from './x509/pem.ts'
 
 export class PreflightVerdicts {
@@ -24,7 +25,7 @@ export class PreflightVerdicts {
     if (this.#judgedAt !== now) this.#verdicts.clear()
     this.#judgedAt = now
     const roots = this.#bundles.current(trustDomainOf(id), id)
-    const key = `${roots?.version} ${issued.kind}`
+    const key = `${roots?.version} ${kindOf(issued)}`
     if (!this.#verdicts.has(key)) this.#verdicts.set(key, this.#judge(issued, id, now))
     return this.#verdicts.get(key)
   }

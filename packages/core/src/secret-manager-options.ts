@@ -2,6 +2,7 @@
 
 import type { CAClient } from './contract/ca-client.ts'
 import type { CACapabilities } from './contract/ca-plugin.ts'
+import type { CertificateVerifier } from './contract/certificate-verifier.ts'
 import type { Events } from './contract/events.ts'
 import type { KeyGenerator, KeyType, PrivateKeyFormat } from './contract/key-generator.ts'
 import { type KeyVault, plainKeyVault } from './contract/key-vault.ts'
@@ -16,7 +17,7 @@ import { PendingRequestsInMemory } from './store/pending-requests.ts'
 import type { RetryPolicy } from './time/backoff.ts'
 import type { Clock } from './time/clock.ts'
 import { defaultOverlapMs, defaultSettleMs, OWN_SETTLE_MS, type RootTimes } from './trust/settle-time.ts'
-import { type CertificateVerifier, nodeCertificateVerifier } from './x509/ca-answer-verifier.ts'
+import { nodeCertificateVerifier } from './x509/node-chain-reader.ts'
 
 export interface SecretManagerOptions {
   readonly ca: CAClient
@@ -136,7 +137,7 @@ export function withDefaults(options: SecretManagerOptions): SecretManagerSettin
   return {
     fetching: {
       ca: options.ca,
-      pending: options.store?.pending ?? new PendingRequestsInMemory(vault),
+      pending: options.store?.pending ?? new PendingRequestsInMemory(),
       keyGenerator: options.keyGenerator,
       verifier: options.verifier ?? nodeCertificateVerifier,
       vault,

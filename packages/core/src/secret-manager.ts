@@ -3,52 +3,33 @@
 import { type CertificateWish, NO_WISH } from './contract/certificate-wish.ts'
 import { Events } from './contract/events.ts'
 import type { RootSource } from './contract/root-source.ts'
-import type { SecretEvent, SecretReport } from './contract/secret-event.ts'
-import type { PendingRequests } from './contract/store.ts'
-import type { StoredRoot, TrustAnchor } from './contract/trust-anchor.ts'
-import type { Event } from './decide/event.ts'
-import { slotOf } from './decide/renewal-time.ts'
-import { Engine } from './engine.ts'
+import type { SecretReport } from './contract/secret-event.ts'
+import type { Engine } from './engine.ts'
 import { formatFileName } from './file-secrets/file-secret-name.ts'
 import type { FileSecrets } from './file-secrets/file-secrets.ts'
-import { CARootList } from './listing/ca-root-list.ts'
-import { ConfiguredRoots } from './listing/configured-roots.ts'
-import { CrlSources } from './listing/crl-sources.ts'
-import { FederatedRoots } from './listing/federated-roots.ts'
-import { PreflightVerdicts } from './preflight-verdicts.ts'
-import { type SecretManagerOptions, withDefaults } from './secret-manager-options.ts'
-import { ALL_BUNDLES, type SecretItem, type TrustBundleSecret } from './secrets/secret-item.ts'
-import type { Listener, Subscribers } from './secrets/subscribers.ts'
-import { NameWatch, type SecretName, type Watch, type Watchable } from './secrets/watch.ts'
+import type { SecretManagerOptions } from './secret-manager-options.ts'
+import { assemble, type SecretManagerParts } from './secret-manager-parts.ts'
+import { ALL_BUNDLES, type SecretItem } from './secrets/secret-item.ts'
+import type { SecretName } from './secrets/secret-name.ts'
+import { type Listener, NameWatch, type Watch, type Watchable } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
-import type { IdentityEntry } from './state/entry.ts'
-import { toEntry } from './state/entry.ts'
+import { type IdentityEntry, toEntry } from './state/entry.ts'
 import type { Identity } from './state/identity.ts'
 import { plannedPerMinute, type ScheduleStatus, scheduleStatus } from './state/schedule-status.ts'
-import { newState } from './state/state.ts'
 import type { Clock } from './time/clock.ts'
 import { untilAborted } from './time/deadline.ts'
-import { BundleListeners } from './trust/bundle-listeners.ts'
 import type { Receipts } from './trust/bundle-receipts.ts'
 import type { BundleTable } from './trust/bundle-table.ts'
-import { RootReader } from './trust/root-reader.ts'
 import {
-  dropRefusal,
-  findRoot,
+  type BundleEntry,
+  bundleEntries,
   type RootAction,
   type RootActionResult,
   type RotationStatus,
+  rootToChange,
   rotationsOf,
   statusOf,
 } from './trust/rotation-status.ts'
-
-/** The bundle of a trust domain, or the roots that count for one identity only. */
-export interface BundleEntry {
-  readonly trustDomain: string
-  readonly identity?: SpiffeId
-  readonly secret: TrustBundleSecret
-  readonly roots: readonly TrustAnchor[]
-}
 
 /** Settings of one added identity. */
 interface Additions {
@@ -69,104 +50,22 @@ export class SecretManager implements AsyncDisposable {
   /** A server reports here which bundles its live streams were sent, and how they answered. */
   readonly receipts: Receipts
   readonly #clock: Clock
+  readonly #parts: SecretManagerParts
   readonly #engine: Engine
-  readonly #listeners: BundleListeners
-  readonly #configured: ConfiguredRoots
-  readonly #federated: FederatedRoots
-  readonly #rootList: CARootList
-  readonly #crlSources: CrlSources
-  /** The operator's sources. */
-  #rootSources: readonly RootSource[] = []
-  readonly #pending: PendingRequests
-  readonly #changes: (Disposable | undefined)[]
   readonly #watchable: Watchable = {
     current: name => this.current(name),
     request: id => this.#engine.dispatch({ kind: 'asked', id }),
   }
 
   constructor(options: SecretManagerOptions) {
-    const { fetching, ttlSeconds, random, rotation, rootsPollMs, retry, concurrency, ...retention } =
-      withDefaults(options)
-    const { clock, timeoutMs, pending, verifier } = fetching
-    const { ca, store, trustDomain } = options
-    const report = (name: string, event: SecretEvent) => this.events.emit({ name, time: clock.now(), event })
-    const dispatch = (event: Event) => this.#engine.dispatch(event)
+    const { clock, trustDomain, files, events = new Events() } = options
     this.trustDomain = trustDomain
-    this.events = options.events ?? new Events()
-    this.files = options.files
+    this.events = events
+    this.files = files
     this.#clock = clock
-    this.#pending = pending
-    store?.failures.subscribe(({ name, failure }) => report(name, failure))
-    const subscribers: Subscribers<SpiffeId> = new Map()
-    // Configured identities are kept by then, and on-demand identities in use were requested.
-    const clearStoreAt = store
-      ? clock.now() + Math.max(retention.removalGraceMs, retention.idle.afterMs)
-      : Number.POSITIVE_INFINITY
-    const state = newState({
-      watched: subscribers,
-      trustDomain,
-      pending,
-      stored: store,
-      clearStoreAt,
-      ttlSeconds,
-      concurrency,
-      idle: retention.idle,
-      rotation,
-      dispatch,
-    })
-    const { bundles } = state
-    const reader = new RootReader(verifier)
-    this.receipts = state.receipts
-    this.#listeners = new BundleListeners(bundles)
-    this.#configured = new ConfiguredRoots(clock, reader, report, (domain, roots) =>
-      dispatch({ kind: 'rootsConfigured', trustDomain: domain, roots }),
-    )
-    this.#federated = new FederatedRoots(trustDomain)
-    this.#rootList = new CARootList({
-      clock,
-      reader,
-      record: report,
-      ca,
-      random,
-      trustDomain,
-      pollMs: rootsPollMs,
-      timeoutMs,
-      retry,
-      onListed: read => dispatch({ kind: 'rootsListed', read }),
-      onFederated: async federated => {
-        if (this.#federated.take(federated)) await this.useRootSources(this.#rootSources)
-      },
-    })
-    this.#crlSources = new CrlSources({
-      clock,
-      record: report,
-      read: (domain, lists, source) => dispatch({ kind: 'crlsRead', trustDomain: domain, crls: lists, source }),
-    })
-    // Nodes with the same identities renew them at different times.
-    const slotOffset = random()
-    const preflight = new PreflightVerdicts(verifier, bundles)
-    this.#engine = new Engine({
-      state,
-      policy: {
-        ...retention,
-        rotation,
-        revokesMissingRoots: options.revokesMissingRoots ?? false,
-        retry,
-        random,
-        slotOf: id => (slotOf(id) + slotOffset) % 1,
-        refusalOf: (issued, id, now) => preflight.refusalOf(issued, id, now),
-      },
-      fetching: { ...fetching, reader, bundles, rootList: this.#rootList },
-      listeners: this.#listeners,
-      store,
-      subscribers,
-      report,
-    })
-    this.#start(options, reader)
-    this.#changes = [
-      clock.onJump?.(jump => this.#engine.dispatch({ kind: 'clockJumped', jump })),
-      ca.subscribe?.(change => this.#engine.dispatch({ kind: 'caChanged', change })),
-    ]
+    this.#parts = assemble(options, (name, event) => events.emit({ name, time: clock.now(), event }))
+    this.#engine = this.#parts.engine
+    this.receipts = this.#engine.state.receipts
   }
 
   /**
@@ -233,18 +132,21 @@ export class SecretManager implements AsyncDisposable {
    * then are trusted.
    */
   useRootSources(sources: readonly RootSource[]): Promise<void> {
-    this.#rootSources = sources
-    return this.#configured.use([...sources, ...this.#federated.sources])
+    return this.#parts.feeds.useRoots(sources)
   }
 
   /** Replaces the revocation lists; a trust domain without a source has none. */
   useCrlSources(sources: readonly RootSource[]): void {
-    this.#crlSources.use(sources)
+    this.#parts.feeds.crls.use(sources)
   }
 
   /** The trust domains with roots, known or awaited, its own first. */
   trustDomains(): Iterable<string> {
-    return new Set([this.trustDomain, ...this.#bundles.byTrustDomain.keys(), ...this.#configured.trustDomains()])
+    return new Set([
+      this.trustDomain,
+      ...this.#bundles.byTrustDomain.keys(),
+      ...this.#parts.feeds.configured.trustDomains(),
+    ])
   }
 
   /** The root rotations of all trust domains. */
@@ -254,11 +156,9 @@ export class SecretManager implements AsyncDisposable {
 
   /** Holds, resumes or drops a root, as an operator wishes; the first digits of its fingerprint are enough. */
   changeRoot(action: RootAction, fingerprint: string): RootActionResult {
-    const found = findRoot(this.#bundles, fingerprint)
+    const found = rootToChange(this.#bundles, action, fingerprint)
     if (typeof found === 'string') return { refused: found }
     const { bundle, root } = found
-    const refused = action === 'drop' ? dropRefusal(bundle, root) : undefined
-    if (refused !== undefined) return { refused }
     this.#engine.dispatch({ kind: 'rootChanged', bundle, fingerprint: root.anchor.fingerprint, action })
     return { done: statusOf(bundle, root, this.#clock.now()) }
   }
@@ -320,28 +220,14 @@ export class SecretManager implements AsyncDisposable {
 
   /** The bundles of trust domains, then the bundles of identities with own roots. */
   bundles(): readonly BundleEntry[] {
-    return this.#bundles.values().flatMap(bundle => {
-      const { trustDomain, secret, owner } = bundle
-      return secret ? [{ trustDomain, secret, roots: bundle.anchors(), ...(owner && { identity: owner }) }] : []
-    })
+    return bundleEntries(this.#bundles)
   }
 
   /** Forgets everything; resolves when no request is in flight. The CA client stays open: its creator closes it. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const change of this.#changes) change?.[Symbol.dispose]()
-    this.#pending[Symbol.dispose]()
     const closing = this.#engine[Symbol.asyncDispose]()
-    for (const part of [this.#rootList, this.#configured, this.#crlSources, this.#listeners]) part[Symbol.dispose]()
+    this.#parts.ends[Symbol.dispose]()
     await closing
-  }
-
-  /** Takes up the stored roots and the operator's roots, then asks the CA. */
-  #start({ ca, store, rootSources = [], crlSources = [] }: SecretManagerOptions, reader: RootReader): void {
-    this.useCrlSources(crlSources)
-    // This CA has no list that could ever give up a root that another CA had listed.
-    const roots = store && (ca.trustBundle ? store.roots : store.roots.map(withoutList))
-    if (roots) this.#engine.dispatch({ kind: 'rootsRestored', roots, read: pem => reader.readOne(pem) })
-    this.#rootList.start(rootSources.length === 0 ? Promise.resolve() : this.useRootSources(rootSources))
   }
 
   get #bundles(): BundleTable {
@@ -350,7 +236,7 @@ export class SecretManager implements AsyncDisposable {
 
   #knowsDomain(trustDomain: string): boolean {
     const isHeld = trustDomain === this.trustDomain || this.#bundles.get(trustDomain) !== undefined
-    return isHeld || this.#configured.has(trustDomain)
+    return isHeld || this.#parts.feeds.configured.has(trustDomain)
   }
 
   /** Looked up by any name: a name that is not an identity is simply not found. */
@@ -363,15 +249,11 @@ export class SecretManager implements AsyncDisposable {
   }
 
   #subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#listeners.add(name.trustDomain, name.identity, listener)
-    if (name.kind === 'all-bundles') return this.#listeners.addForAll(name.identity, listener)
+    if (name.kind === 'bundle') return this.#parts.listeners.add(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#parts.listeners.addForAll(name.identity, listener)
     if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
     return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
 }
 
 const SCHEME = 'spiffe://'
-
-function withoutList(root: StoredRoot): StoredRoot {
-  return root.standing === 'listed' ? { ...root, standing: 'inferred' } : root
-}

@@ -1,8 +1,7 @@
 /** A state that events are decided on, at the times of a clock that the test advances: no CA, no key, no socket. */
 import type { SecretEvent } from '../src/contract/secret-event.ts'
 import { decide } from '../src/decide/decide.ts'
-import type { Action, Event } from '../src/decide/event.ts'
-import type { Policy } from '../src/decide/step.ts'
+import type { Action, Event, Policy } from '../src/decide/step.ts'
 import { nextWake } from '../src/decide/wake.ts'
 import { DEFAULT_OPTIONS } from '../src/secret-manager-options.ts'
 import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'

@@ -1,16 +1,16 @@
 /** The bench for tests of the SecretManager. */
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
+import type { CertificateVerifier } from '../src/contract/certificate-verifier.ts'
 import { Events } from '../src/contract/events.ts'
 import type { SecretEvent, SecretReport } from '../src/contract/secret-event.ts'
 import { SecretManager } from '../src/secret-manager.ts'
 import type { SecretManagerOptions } from '../src/secret-manager-options.ts'
-import { CertificateSecret } from '../src/secrets/secret-item.ts'
+import { CertificateSecret } from '../src/secrets/certificate-secret.ts'
 import type { SpiffeId } from '../src/spiffe/spiffe-id.ts'
 import { FakeClock } from '../src/testing/fake-clock.ts'
 import { TestCA } from '../src/testing/test-ca.ts'
 import { TestKeyGenerator } from '../src/testing/test-key-generator.ts'
-import type { CertificateVerifier } from '../src/x509/ca-answer-verifier.ts'
 
 const never = new AbortController().signal
 

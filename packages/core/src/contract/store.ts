@@ -3,8 +3,14 @@
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Events } from './events.ts'
 import type { GeneratedKey } from './key-generator.ts'
+import type { SealedKey } from './key-vault.ts'
 import type { SecretEvent } from './secret-event.ts'
 import type { StoredRoot } from './trust-anchor.ts'
+
+/** A key that was generated, sealed as soon as it came. */
+export interface HeldKey extends Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
+  readonly sealed: SealedKey
+}
 
 /** A request that the next attempt of an identity continues. */
 export interface PendingRequest {
@@ -12,8 +18,8 @@ export interface PendingRequest {
   readonly note: string
   /** See {@link wishText}: its CSR has the names of that wish. */
   readonly wish: string
-  /** The caller owns its bytes. */
-  readonly key: GeneratedKey
+  /** The caller owns it. */
+  readonly key: HeldKey
 }
 
 /** Where pending requests are kept: in memory, or in a store that outlives the process. */

@@ -6,10 +6,11 @@ import { type Identity, type Keep, newIdentity, OK, usable } from '../state/iden
 import { armWake, isUsed } from '../state/state.ts'
 import { forgetAbsence } from './ca.ts'
 import { hurry, retryNow } from './hurry.ts'
-import { changeWish, enqueue, setWork } from './plan.ts'
+import { enqueue, setWork } from './plan.ts'
 import { forgetOwnRoots } from './roots.ts'
 import { clear } from './serving.ts'
 import { report, type Step } from './step.ts'
+import { changeWish } from './wish.ts'
 
 /** The most identities without room that are remembered. */
 const MAX_REJECTED = 10_000

@@ -7,7 +7,7 @@ import type { Root } from '../contract/trust-anchor.ts'
 import { TrustBundleSecret } from '../secrets/secret-item.ts'
 import { makeIssuer } from '../testing/test-ca.ts'
 import type { StreamReceipts } from '../trust/bundle-receipts.ts'
-import type { BundleRoot } from '../trust/bundle-roots.ts'
+import type { BundleRoot } from '../trust/bundle-root.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import { statusOf } from '../trust/rotation-status.ts'
 
@@ -67,7 +67,7 @@ class Rotating {
   }
 
   isTrusted(fingerprint = 'new'): boolean {
-    return this.#bundle.isTrusted(fingerprint)
+    return this.#bundle.roots.isTrusted(fingerprint)
   }
 
   /** A stream that has accepted the old bundle. */
@@ -79,7 +79,7 @@ class Rotating {
   }
 
   root(fingerprint = 'new'): BundleRoot {
-    return this.#bundle.root(fingerprint) ?? assert.fail(`${fingerprint} is not held`)
+    return this.#bundle.roots.get(fingerprint) ?? assert.fail(`${fingerprint} is not held`)
   }
 
   waitsFor(fingerprint = 'new'): readonly string[] {

@@ -3,7 +3,7 @@
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { BundleReceipt } from '../trust/bundle-receipts.ts'
-import type { BundleRoot } from '../trust/bundle-roots.ts'
+import type { BundleRoot } from '../trust/bundle-root.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { armBundle, reportPhase } from './bundle.ts'
@@ -18,7 +18,7 @@ import type { Step } from './step.ts'
  */
 export function announce(step: Step, bundle: TrustBundle, added: readonly Pick<TrustAnchor, 'fingerprint'>[]): void {
   for (const { fingerprint } of added) {
-    const root = bundle.root(fingerprint)
+    const root = bundle.roots.get(fingerprint)
     if (root) begin(step, bundle, root, root.anchor)
   }
 }
@@ -78,7 +78,7 @@ export function lookAtAnnouncements(step: Step, bundle: TrustBundle): void {
 
 /** Carries out an operator's {@link RootAction}. */
 export function changeRoot(step: Step, bundle: TrustBundle, fingerprint: string, action: RootAction): void {
-  const root = bundle.root(fingerprint)
+  const root = bundle.roots.get(fingerprint)
   if (!root) return
   if (action === 'hold') hold(step, bundle, root)
   else if (action === 'resume') resume(step, bundle, root)
@@ -164,7 +164,7 @@ function isAnnounced(root: BundleRoot): root is Announced {
 }
 
 function announcedIn(bundle: TrustBundle | undefined): readonly Announced[] {
-  return bundle?.roots().filter(isAnnounced) ?? []
+  return bundle?.roots.values().filter(isAnnounced) ?? []
 }
 
 function bundleOf({ state }: Step, { name }: BundleReceipt): TrustBundle | undefined {

@@ -1,31 +1,31 @@
-/** A certificate came from the CA or the store: decides whether to take it, when to serve it, when to renew it. */
+/** A certificate came from the CA: decides whether to take it, when to serve it, when to renew it. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
+import { CertificateSecret } from '../secrets/certificate-secret.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { failingWith, type Identity, OK, type Reason, type Request, usable, worthKeeping } from '../state/identity.ts'
-import { type Issued, type Source, toIssued } from '../state/issued.ts'
-import { faultOf } from '../x509/ca-answer-verifier.ts'
+import {
+  failingWith,
+  type Identity,
+  type Issued,
+  OK,
+  type Reason,
+  type Request,
+  usable,
+  worthKeeping,
+} from '../state/identity.ts'
+import type { OfferedRoots } from '../trust/root-reader.ts'
 import { release } from './bundle.ts'
 import { gaveCertificate } from './ca-health.ts'
-import type { Answer, Found, Judged, RestoreSource } from './event.ts'
-import { bringForward, enqueue, followWish, isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
+import { isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
-import {
-  canOutlive,
-  followTime,
-  latestChange,
-  MIN_RENEWAL_INTERVAL_MS,
-  renewalTime,
-  spreadTime,
-} from './renewal-time.ts'
+import { canOutlive, followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime } from './renewal-time.ts'
 import { failed } from './retry.ts'
-import { checkRevocation } from './revocation.ts'
-import { followFirst, mayReplace } from './rollout.ts'
-import { accept } from './roots.ts'
-import { offer } from './serving.ts'
-import { report, reportForAll, type Step } from './step.ts'
+import { followFirst } from './rollout.ts'
+import { learnOffered } from './roots.ts'
+import { mayReplace, offer } from './serving.ts'
+import { type Answer, type Judged, report, reportForAll, type Step } from './step.ts'
 
 /** The CA's answer, which passed every check that needs no state. */
 export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
@@ -44,34 +44,10 @@ export function answered(step: Step, request: Request, answer: Answer, waitedMs:
   endShared(step, request, cause)
 }
 
-/** Uses the certificate found on disk, else reads the other source, else asks the CA. */
-export function restored(step: Step, identity: Identity, from: RestoreSource, found: Found | string | undefined): void {
-  const { state, actions } = step
-  const { work } = identity
-  if (work.kind !== 'restoring') {
-    state.restoring.end('first')
-    if (typeof found === 'object') actions.push({ kind: 'wipe', key: found.key })
-    return
-  }
-  const issued = typeof found === 'object' ? takeFound(step, identity, from, found) : found
-  if (typeof issued === 'string')
-    report(step, identity.id, { kind: 'not-restored', reason: `the ${WHAT[from]} certificate: ${issued}` })
-  const isUsable = typeof issued === 'object' && typeof found === 'object'
-  if (!isUsable && from === 'store') {
-    actions.push({ kind: 'restore', identity, from: 'bootstrap' })
-    return
-  }
-  state.restoring.end('first')
-  if (isUsable) useFound(step, identity, issued, found, work.isOutdated)
-  else enqueue(step, identity, work.urgency)
-}
-
 /** When the certificate of an identity follows a change at the CA. */
 export function timeToFollow(step: Step, identity: Identity): number {
   return followTime(remainingOf(step, identity), step.policy.rotation.settleMs, identity.slot)
 }
-
-const WHAT = { store: 'stored', bootstrap: 'bootstrap' } as const
 
 /** Nothing is learned before every check has passed: the roots of an answer that is refused were never trusted. */
 function take(step: Step, identity: Identity, answer: Answer, request: Request): Issued | CAError {
@@ -83,37 +59,39 @@ function take(step: Step, identity: Identity, answer: Answer, request: Request):
     return preflightFailed(id, clientRefusal)
   const { source } = answer
   const { slot, wish } = request
-  return acceptAndLease(step, id, answer, { source, receivedAt: step.now, slot, wish: wishText(wish) })
+  return accept(step, id, answer, { source, receivedAt: step.now, slot, wish: wishText(wish) })
 }
 
-function takeFound(step: Step, { id }: Identity, source: RestoreSource, found: Found): Issued | string {
-  // A clock that was set back must not put off the renewal.
-  const origin = { source, receivedAt: Math.min(found.receivedAt, step.now), slot: found.slot, wish: found.wish }
-  // A stored answer is no evidence of which roots the CA has given up.
-  const issued = acceptAndLease(step, id, { ...found, offered: { ...found.offered, isWhole: false } }, origin)
-  if (!(issued instanceof CAError)) return issued
-  step.actions.push({ kind: 'wipe', key: found.key })
-  return faultOf(issued)
-}
-
-/** Takes in its roots; fails if there is no room for the root that it needs. */
-function acceptAndLease(
+/** Takes in its roots, and keeps the one that it is under; fails if there is no room for that. */
+export function accept(
   step: Step,
   id: SpiffeId,
   { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,
-  origin: { readonly source: Source; readonly receivedAt: number; readonly slot: number; readonly wish: string },
+  origin: Pick<Issued, 'source' | 'receivedAt' | 'slot' | 'wish'>,
 ): Issued | CAError {
-  const accepted = accept(step, offered, verified)
-  if (accepted instanceof CAError) return accepted
-  accepted.bundle.lease(accepted.root.fingerprint)
-  return toIssued(verified, { ...origin, ...accepted, id, key, hint })
+  const { chainPem, rootFingerprint, clientRefusal, ...facts } = verified
+  learnOffered(step, offered, verified)
+  const bundle = step.state.bundles.holderOf(id, rootFingerprint)
+  const root = bundle?.anchor(rootFingerprint)
+  if (!bundle || !root) return untrusted(step, offered, rootFingerprint)
+  bundle.roots.lease(rootFingerprint)
+  const secret = new CertificateSecret({
+    ...facts,
+    name: id,
+    certificateChain: chainPem,
+    privateKey: key,
+    hint: hint || undefined,
+  })
+  return { ...origin, secret, root, bundle, clientRefusal }
 }
 
 /** Why the chain of an answer is revoked; `undefined` if it is not. */
 function revocationOf({ state }: Step, { offered, verified }: Answer): string | undefined {
   const { chainPem, serialNumber, rootFingerprint } = verified
-  const root = state.bundles.anchorsFor(offered).find(({ fingerprint }) => fingerprint === rootFingerprint)
-  return root && state.crls.of(trustDomainOf(offered.identity)).judgeOf(chainPem, root)(serialNumber)
+  const { identity, roots } = offered
+  const known = state.bundles.holderOf(identity, rootFingerprint)?.anchor(rootFingerprint)
+  const root = known ?? roots.find(({ fingerprint }) => fingerprint === rootFingerprint)
+  return root && state.crls.of(trustDomainOf(identity)).judgeOf(chainPem, root)(serialNumber)
 }
 
 /** A new certificate: served now, or when its root is known and its time has come. */
@@ -150,7 +128,7 @@ function servedFrom({ now }: Step, { secret }: Issued, kept: Issued | undefined)
 }
 
 /** As planned, or sooner if the roots have moved on since the request. */
-function renewalOf(
+export function renewalOf(
   step: Step,
   identity: Identity,
   issued: Issued,
@@ -179,30 +157,6 @@ function takeTooLate(step: Step, identity: Identity, issued: Issued, from: numbe
   retryAfter(step, identity, nextBackoff(step, identity))
 }
 
-/** Keeps the renewal time from before the restart; overdue renewals come soon, but spread out. */
-function useFound(step: Step, identity: Identity, issued: Issued, found: Found, isOutdated: boolean): void {
-  const { policy, now } = step
-  const { source, receivedAt, slot, clientRefusal } = issued
-  const { serialNumber, notBefore, notAfter } = issued.secret
-  const { isProvisional } = found
-  offer(step, identity, issued, notBefore)
-  const planned = renewalTime({ usableFrom: Math.max(receivedAt, notBefore), notAfter }, policy.rotation, slot)
-  const due = planned > now ? planned : spreadTime({ now, notAfter }, identity.slot)
-  const followed = renewalOf(step, identity, issued, receivedAt, due)
-  const renewAt = isProvisional ? now : followed.renewAt
-  if (source === 'store') identity.lastSuccessAt = receivedAt
-  if (clientRefusal !== undefined)
-    report(step, identity.id, { kind: 'preflight-failed', reason: clientRefusal, isServed: true })
-  const from = source === 'store' ? 'store' : 'bootstrap'
-  report(step, identity.id, { kind: 'restored', from, serialNumber, notAfter, renewAt })
-  wait(step, identity, renewAt, followed.reason)
-  followWish(step, identity, found.wish)
-  checkRevocation(step, identity)
-  // A certificate that is not valid yet serves nobody: the CA may give a valid one.
-  if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(step, identity, 'first')
-  else if (isOutdated) bringForward(step, identity, timeToFollow(step, identity), 'ca-changed')
-}
-
 function reportPostponed(step: Step, { id }: Identity, { secret, root }: Issued, from: number): void {
   const { now } = step
   const reason = secret.notBefore > now ? 'not-yet-valid' : 'root-announcing'
@@ -215,7 +169,7 @@ function isSuperseded({ state: { bundles } }: Step, { id }: Identity, { root }: 
   // A file with an identity's own roots reports its own changes.
   if (bundles.own(id)?.anchor(root.fingerprint)) return false
   const bundle = bundles.get(trustDomainOf(id))
-  return !bundle || bundle.isGivenUp(root.fingerprint) || bundle.isSuperseded(root.fingerprint, askedAt)
+  return !bundle || bundle.isGivenUp(root.fingerprint) || bundle.roots.isSuperseded(root.fingerprint, askedAt)
 }
 
 /** A revoked certificate replaces nothing: the request is retried as after any bad answer. */
@@ -233,3 +187,14 @@ function preflightFailed(id: SpiffeId, reason: string): CAError {
     `preflight-failed: clients would refuse the certificate for ${id} with the roots that they are served, so the one in use stays: ${reason}`,
   )
 }
+
+function untrusted({ state: { crls } }: Step, { identity, roots }: OfferedRoots, rootFingerprint: string): CAError {
+  const revoked = crls.of(trustDomainOf(identity)).revoked(roots)
+  const isRevoked = revoked.some(({ fingerprint }) => fingerprint === rootFingerprint)
+  return new CAError('bad-response', `The root of ${identity} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
+}
+
+const REVOKED =
+  'a revocation list of its issuer names it. Have the CA sign under another root, or take it off the list.'
+const NO_ROOM =
+  'there is no room for it beside those that are, or it was removed meanwhile. Drop those that nobody needs: livery trust drop.'

@@ -1,7 +1,7 @@
 /** The lifecycle of a bundle's roots: published, kept for the next process, removed once nothing needs them. */
 
 import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
-import type { Issued } from '../state/issued.ts'
+import type { Issued } from '../state/identity.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { reportRefused } from './preflight.ts'
 import { report, type Step } from './step.ts'
@@ -10,7 +10,7 @@ import { report, type Step } from './step.ts'
 export function publish(step: Step, bundle: TrustBundle): void {
   const { secret, name, trustDomain, owner } = bundle
   if (!secret) return
-  bundle.expiresAt = bundle.nextExpiry(step.now)
+  bundle.expiresAt = bundle.roots.nextExpiry(step.now)
   armBundle(step, bundle)
   const anchors = bundle.anchors()
   report(step, name, { kind: 'roots-changed', version: secret.version, roots: anchors.length })
@@ -22,7 +22,7 @@ export function publish(step: Step, bundle: TrustBundle): void {
 
 /** Call after a time of the bundle changed: it is looked at then. */
 export function armBundle({ state }: Step, bundle: TrustBundle): void {
-  state.bundleWakes.arm(bundle, bundle.nextAt)
+  state.bundleWakes.put(bundle, bundle.nextAt)
 }
 
 /** Keeps the roots of the agent's own trust domain, each with its phase, for the next process. */
@@ -52,7 +52,7 @@ export function planRemoval(step: Step, bundle: TrustBundle): void {
   const { policy, now } = step
   if (!bundle.secret) return
   const settleMs = bundle.owner ? policy.rotation.ownSettleMs : policy.rotation.settleMs
-  const at = Math.max(bundle.prunableAt(now + settleMs), now)
+  const at = Math.max(bundle.roots.nextUnneededAt(now + settleMs), now)
   if (at >= bundle.pruneAt) return
   bundle.pruneAt = at
   armBundle(step, bundle)
@@ -65,7 +65,7 @@ export function removeDue(step: Step, bundle: TrustBundle): void {
   if (!isPlanned && bundle.expiresAt > now) return
   if (isPlanned) bundle.pruneAt = Number.POSITIVE_INFINITY
   removed(step, bundle, bundle.prune(now), 'nothing needs it')
-  bundle.expiresAt = bundle.nextExpiry(now)
+  bundle.expiresAt = bundle.roots.nextExpiry(now)
   if (isPlanned) planRemoval(step, bundle)
 }
 
@@ -79,7 +79,7 @@ export function removed(step: Step, bundle: TrustBundle, roots: readonly TrustAn
 /** The leaf will not be served again: wipes its key, and its root may leave. */
 export function release(step: Step, { secret, bundle, root }: Issued): void {
   step.actions.push({ kind: 'wipe', key: secret.privateKey })
-  bundle.unlease(root.fingerprint)
+  bundle.roots.unlease(root.fingerprint)
   planRemoval(step, bundle)
 }
 

@@ -3,8 +3,9 @@
 import { newest, usable } from '../state/identity.ts'
 import type { ClockJump } from '../time/clock.ts'
 import { retryFailing } from './outage.ts'
-import { bringForward, followWish } from './plan.ts'
+import { bringForward } from './plan.ts'
 import { reportForAll, type Step } from './step.ts'
+import { followWish } from './wish.ts'
 
 /** Requests wait until the CA was asked for its roots. Credentials need no step here: they are read for each call. */
 export function clockJumped(step: Step, { kind, ms }: ClockJump): void {

@@ -6,18 +6,19 @@ import type { Identity, Request } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
 import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
-import { answered, restored } from './answer.ts'
+import { answered } from './answer.ts'
 import { forgetAbsence } from './ca.ts'
 import { clockJumped, rootsAsked } from './clock-jump.ts'
-import type { Action, Event } from './event.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
 import { retryFailing } from './outage.ts'
-import { followWish, isCurrent, startNext } from './plan.ts'
+import { isCurrent, startNext } from './plan.ts'
+import { restored } from './restored.ts'
 import { failed } from './retry.ts'
 import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
-import type { Policy, Step } from './step.ts'
+import type { Action, Event, Policy, Step } from './step.ts'
 import { woke } from './wake.ts'
+import { followWish } from './wish.ts'
 
 /** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and returns the actions to perform, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
@@ -114,7 +115,7 @@ function ended(step: Step, request: Request, conclude: () => void): void {
   const wasCurrent = isCurrent(request)
   step.state.queue.end(request.urgency)
   conclude()
-  if (wasCurrent) followWish(step, request.of, wishText(request.wish))
+  if (wasCurrent && request.wish !== request.of.wish) followWish(step, request.of, wishText(request.wish))
   forgetAbsence(step)
 }
 

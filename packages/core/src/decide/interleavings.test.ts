@@ -101,7 +101,7 @@ test('a root that was revoked and is listed again counts the leaves that are sti
   world.ca.mode = 'denied'
   list(world, [1], 1)
   list(world, [0, 1], 1)
-  const roots = world.state.bundles.get(world.state.trustDomain)?.roots()
+  const roots = world.state.bundles.get(world.state.trustDomain)?.roots.values()
   const leaves = roots?.map(({ anchor, leases }) => [anchor.fingerprint, leases])
   assert.deepEqual(
     leaves?.find(([each]) => each === fingerprint(0)),

@@ -1,6 +1,5 @@
 /** The plan of each identity: its next request, from the wait through the queue to the CA, and what brings it forward. */
 
-import { type CertificateWish, wishText } from '../contract/certificate-wish.ts'
 import {
   hasFailedAlone,
   type Identity,
@@ -14,14 +13,12 @@ import {
 import { armWake, isUsed, type State } from '../state/state.ts'
 import { backoff } from '../time/backoff.ts'
 import { limitOf } from './ca.ts'
-import { MIN_RENEWAL_INTERVAL_MS, type Remaining, renewalSlot, retryTime, spreadTime } from './renewal-time.ts'
+import { type Remaining, renewalSlot, retryTime } from './renewal-time.ts'
 import { report, type Step } from './step.ts'
 
 /** Backoffs up to four times the shortest (2 s); and how many more short ones a CA gets that does not know the identity yet: about 17 s. */
 const SHORT_WAITS = 3
 const MORE_SHORT_WAITS = 7
-/** A reload can change every wish: requests leave one by one at this distance. */
-const PACE_MS = 50
 /** Reads from the store at once: libuv has four threads. */
 const MAX_RESTORING = 8
 
@@ -87,29 +84,6 @@ export function nextBackoff({ policy: { retry, random } }: Step, identity: Ident
   return backoff(counted, retry, random())
 }
 
-/** Another wish is followed by another certificate. */
-export function changeWish(step: Step, identity: Identity, wish: CertificateWish): void {
-  const before = wishText(identity.wish)
-  identity.wish = wish
-  if (before === wishText(wish)) return
-  identity.loweredTtlSeconds = undefined
-  followWish(step, identity, before)
-}
-
-/** `asked`: the wish text of its last certificate. The delay bounds the cost: however often a wish changes, one request a second. */
-export function followWish(step: Step, identity: Identity, asked: string): void {
-  if (asked === wishText(identity.wish)) return
-  const { state, now } = step
-  const soonest = now + MIN_RENEWAL_INTERVAL_MS
-  if (!usable(identity, now)) {
-    bringForward(step, identity, soonest, firstReason(step, identity))
-    return
-  }
-  const turn = Math.max(soonest, state.nextWishAt)
-  const latest = MIN_RENEWAL_INTERVAL_MS + spreadTime(remainingOf(step, identity), 1)
-  if (bringForward(step, identity, Math.min(turn, latest), 'new-wish')) state.nextWishAt = turn + PACE_MS
-}
-
 /** The remaining life of its certificate; nothing without one. */
 export function remainingOf({ now }: Step, identity: Identity): Remaining {
   return { now, notAfter: usable(identity, now)?.secret.notAfter ?? now }
@@ -146,7 +120,8 @@ export function startNext(step: Step): void {
 export function probePause(step: Step): void {
   const { ca, queue } = step.state
   if (ca.awaitsRoots !== undefined || ca.pause.isOver) return
-  const next = queue.takeMostUrgent()
+  // The most urgent one, however many run.
+  const next = queue.take(Number.POSITIVE_INFINITY)
   if (next) start(step, next.key, next.urgency)
 }
 

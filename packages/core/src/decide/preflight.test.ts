@@ -3,10 +3,11 @@ import assert from 'node:assert/strict'
 import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { Bench } from '../../test/manager-bench.ts'
+import type { CertificateVerifier } from '../contract/certificate-verifier.ts'
 import type { SecretManagerOptions } from '../secret-manager-options.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { makeIssuer, type TestCA, type TestIssuer } from '../testing/test-ca.ts'
-import { type CertificateVerifier, nodeCertificateVerifier } from '../x509/ca-answer-verifier.ts'
+import { nodeCertificateVerifier } from '../x509/node-chain-reader.ts'
 import { splitCertificates } from '../x509/pem.ts'
 
 const LIFE = 3_600_000

@@ -1,6 +1,6 @@
 /** Pre-flight: serves no leaf that clients would refuse with their current roots, while there is a better one. */
 
-import { type Identity, usable, worthKeeping } from '../state/identity.ts'
+import { type Identity, kindOf, usable, worthKeeping } from '../state/identity.ts'
 import { membersOf } from '../state/state.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
 import { isEnding } from './renewal-time.ts'
@@ -26,8 +26,10 @@ export function reportRefused(step: Step, bundle: TrustBundle): void {
   for (const identity of membersOf(step.state, bundle)) {
     const current = usable(identity, step.now)
     if (seen.size === MAX_CHECKED) return
-    if (!current || current.clientRefusal !== undefined || seen.has(current.kind)) continue
-    seen.add(current.kind)
+    if (!current || current.clientRefusal !== undefined) continue
+    const kind = kindOf(current)
+    if (seen.has(kind)) continue
+    seen.add(kind)
     const refusal = step.policy.refusalOf(current, identity.id, step.now)
     if (refusal === undefined) continue
     const reason = `${identity.id}, and others of its issuer and key: ${refusal}`

@@ -1,8 +1,7 @@
 /** Certificates in use that a revocation list names: they are renewed at once, and no revoked one replaces them. */
 
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { type Identity, usable } from '../state/identity.ts'
-import type { Issued } from '../state/issued.ts'
+import { type Identity, type Issued, kindOf, usable } from '../state/identity.ts'
 import { isUsed } from '../state/state.ts'
 import type { LeafJudge } from '../trust/revoked-chain.ts'
 import { enqueue } from './plan.ts'
@@ -37,9 +36,11 @@ export function checkRevocation(step: Step, identity: Identity, judges = new Map
 function judge(
   { state: { crls } }: Step,
   id: SpiffeId,
-  { kind, secret, root }: Issued,
+  issued: Issued,
   judges: Map<string, LeafJudge>,
 ): string | undefined {
+  const { secret, root } = issued
+  const kind = kindOf(issued)
   const known = judges.get(kind) ?? crls.of(trustDomainOf(id)).judgeOf(secret.certificateChain.toString('latin1'), root)
   judges.set(kind, known)
   return known(secret.serialNumber)

@@ -2,8 +2,7 @@
 
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
 import { trustDomainOf } from '../spiffe/spiffe-id.ts'
-import { type Identity, newest, usable, worthKeeping } from '../state/identity.ts'
-import type { Issued } from '../state/issued.ts'
+import { type Identity, type Issued, newest, usable } from '../state/identity.ts'
 import { isUsed, membersOf } from '../state/state.ts'
 import type { Learned, TrustBundle } from '../trust/trust-bundle.ts'
 import { storeRoots } from './bundle.ts'
@@ -11,24 +10,13 @@ import { retryFailing } from './outage.ts'
 import { bringForward, remainingOf } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { spreadTime } from './renewal-time.ts'
-import { dropUpcoming, hasten } from './serving.ts'
+import { dropUpcoming, hasten, mayReplace } from './serving.ts'
 import type { Step } from './step.ts'
 
 /** `givenUp` and `revoked` are fingerprints. */
 export interface RootMoves extends Pick<Learned, 'added' | 'givenUp'> {
   /** Leaves under these are replaced at once, those under others that are given up in turn. */
   readonly revoked: readonly string[]
-}
-
-/** Whether `issued` may be served in the place of the one in use, if one is worth keeping. */
-export function mayReplace(step: Step, identity: Identity, { root }: Issued): boolean {
-  const { bundles } = step.state
-  const inUse = worthKeeping(identity, step.now)
-  if (!inUse) return true
-  // Its root is no longer trusted: the leaf is worthless.
-  if (!bundles.holderOf(identity.id, inUse.root.fingerprint)) return true
-  // Every peer must know it first.
-  return bundles.holderOf(identity.id, root.fingerprint)?.isTrusted(root.fingerprint) ?? true
 }
 
 /** Call after `issued` replaced `before`: the first leaf under a newer root shows that the CA signs under it. */
@@ -55,7 +43,7 @@ export function rootTrusted(step: Step, bundle: TrustBundle, fingerprint: string
   const waiting = inTurn(step, bundle, ({ upcoming }) => upcoming?.issued.root.fingerprint === fingerprint)
   const someServed = serveWaiting(step, waiting)
   // Roots of one identity come with its certificate; a root of the operator's is no sign that the CA signs under it.
-  if (bundle.owner || bundle.root(fingerprint)?.standing === undefined) return
+  if (bundle.owner || bundle.roots.get(fingerprint)?.standing === undefined) return
   if (waiting.length > 0) {
     if (someServed) follow(step, bundle, fingerprint)
   } else {
@@ -104,7 +92,7 @@ function serveWaiting(step: Step, all: readonly Identity[]): boolean {
 /** Runs once per root: a CA that alternates between two would otherwise cause endless renewals. */
 function follow(step: Step, bundle: TrustBundle, fingerprint: string): void {
   const learnedAt = bundle.anchor(fingerprint)?.learnedAt ?? 0
-  if (!bundle.follow(fingerprint, step.now)) return
+  if (!bundle.roots.follow(fingerprint, step.now)) return
   storeRoots(step, bundle)
   replaceInTurn(step, bundle, root => root.learnedAt < learnedAt)
 }

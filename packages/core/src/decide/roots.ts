@@ -1,12 +1,11 @@
 /** Roots enter their bundles: from the CA's list, with its answers, from the operator, from the store. */
 
-import { CAError } from '../contract/ca-client.ts'
+import type { VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
 import { type OfferedRoots, type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import type { Learned, NamedIn, TrustBundle } from '../trust/trust-bundle.ts'
-import type { VerifiedChain } from '../x509/ca-answer-verifier.ts'
 import type { Crl } from '../x509/crl.ts'
 import { announce, announceAgain, reportHeld } from './announcement.ts'
 import { closeBundle, phaseChanged, planRemoval, publish, removed, storeRoots } from './bundle.ts'
@@ -27,7 +26,7 @@ export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: Ro
   publish(step, bundle)
   for (const { pem, isAnnouncing, isHeld } of stored) {
     const root = isAnnouncing || isHeld ? read(pem) : undefined
-    const present = typeof root === 'object' ? bundle.root(root.fingerprint) : undefined
+    const present = typeof root === 'object' ? bundle.roots.get(root.fingerprint) : undefined
     if (present && isAnnouncing) announceAgain(step, bundle, present)
     if (present && isHeld) reportHeld(step, bundle, present)
   }
@@ -39,17 +38,17 @@ export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: Ro
 export function learn(step: Step, trustDomain: string, { roots, rejected, isWhole }: Read, from: NamedIn): void {
   const { state, policy, now } = step
   const bundle = state.bundles.open(trustDomain)
-  const isFirst = bundle?.hasNoneOfTheCA ?? true
+  const isFirst = bundle?.roots.hasNoneOfTheCA ?? true
   const learned = bundle?.learn(roots, from, isWhole, now) ?? NO_PLACE
   reportRejected(step, `spiffe://${trustDomain}`, [...rejected, ...learned.rejected])
   if (!bundle) return
   if (learned.added.length > 0) put(step, bundle, isFirst ? [] : learned.added)
   const [givenUp, revoked] = policy.revokesMissingRoots ? [[], learned.givenUp] : [learned.givenUp, []]
-  removed(step, bundle, bundle.revoke(revoked), 'the CA has revoked it')
+  if (revoked.length > 0) removed(step, bundle, bundle.revoke(revoked), 'the CA has revoked it')
   if (learned.added.length > 0 || learned.adopted.length > 0 || learned.givenUp.length > 0) {
     storeRoots(step, bundle)
     for (const { fingerprint } of learned.adopted)
-      if (!isFirst && bundle.isTrusted(fingerprint)) rootTrusted(step, bundle, fingerprint)
+      if (!isFirst && bundle.roots.isTrusted(fingerprint)) rootTrusted(step, bundle, fingerprint)
     rootsMoved(step, bundle, { added: [...learned.added, ...learned.adopted], givenUp, revoked })
     planRemoval(step, bundle)
   } else if (learned.isRenamed) phaseChanged(step, bundle)
@@ -59,7 +58,7 @@ export function learn(step: Step, trustDomain: string, { roots, rejected, isWhol
 export function configureRoots(step: Step, trustDomain: string, roots: readonly Root[] | undefined): void {
   const { bundles } = step.state
   const bundle = bundles.open(trustDomain)
-  const isFirst = bundle?.hasNoneOfTheCA ?? true
+  const isFirst = bundle?.roots.hasNoneOfTheCA ?? true
   const learned = bundle?.configure(roots ?? [], step.now) ?? NO_PLACE
   const { length: count } = learned.rejected
   if (count > 0) {
@@ -67,7 +66,7 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
     report(step, `spiffe://${trustDomain}`, { kind: 'roots-rejected', source: 'configuration', count, reason })
   }
   if (!bundle) return
-  if (!roots && bundle.isUnneeded) {
+  if (!roots && bundle.roots.isUnneeded) {
     // No source lists roots of this foreign trust domain any longer.
     closeBundle(step, bundle)
     return
@@ -79,26 +78,20 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
 }
 
 /**
- * Takes in the roots of an answer that has passed every check, and gives the root that its chain ends under. All are taken
- * while there is room: during a rotation they are old ∪ new.
+ * Takes in the roots of an answer that has passed every check, the one that its chain ends under first. All are taken while
+ * there is room: during a rotation they are old ∪ new.
  */
-export function accept(
+export function learnOffered(
   step: Step,
   { identity, isOwn, roots, ...read }: OfferedRoots,
   { rootFingerprint, notAfter }: Pick<VerifiedChain, 'rootFingerprint' | 'notAfter'>,
-): { readonly bundle: TrustBundle; readonly root: TrustAnchor } | CAError {
-  const { bundles, crls } = step.state
+): void {
   const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
   const sorted = roots.length > 1 ? [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] : roots
   const offered = { ...read, roots: sorted }
   if (isOwn) learnOwn(step, identity, offered)
   else if (roots.length > 0 || read.rejected.length > 0)
     learn(step, trustDomainOf(identity), offered, { kind: 'answer', notAfter })
-  const bundle = bundles.holderOf(identity, rootFingerprint)
-  const root = bundle?.anchor(rootFingerprint)
-  if (bundle && root) return { bundle, root }
-  const isRevoked = crls.of(trustDomainOf(identity)).revoked(roots).some(isNeeded)
-  return new CAError('bad-response', `The root of ${identity} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
 }
 
 /** The identity is no longer kept: its own roots go with it. */
@@ -122,7 +115,7 @@ export function useCrls(step: Step, trustDomain: string, crls: readonly Crl[], s
 /** Takes roots that count for one identity. The list is complete: its file alone decides which roots there are. */
 function learnOwn(step: Step, id: SpiffeId, { roots, rejected, isWhole }: Read): void {
   const bundle = step.state.bundles.openOwn(id)
-  const isFirst = bundle.hasNoneOfTheCA
+  const isFirst = bundle.roots.hasNoneOfTheCA
   const learned = bundle.learn(roots, { kind: 'list' }, isWhole, step.now)
   reportRejected(step, id, [...rejected, ...learned.rejected])
   if (learned.added.length > 0) {
@@ -165,8 +158,3 @@ const NO_PLACE: Learned = {
   givenUp: [],
   rejected: [`roots of ${MAX_TRUST_DOMAINS} trust domains are held already`],
 }
-
-const REVOKED =
-  'a revocation list of its issuer names it. Have the CA sign under another root, or take it off the list.'
-const NO_ROOM =
-  'there is no room for it beside those that are, or it was removed meanwhile. Drop those that nobody needs: livery trust drop.'

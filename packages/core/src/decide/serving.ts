@@ -1,11 +1,21 @@
 /** Which certificate an identity serves: the old one stays until the new one can be used. */
 
-import { type Identity, usable } from '../state/identity.ts'
-import type { Issued } from '../state/issued.ts'
+import { type Identity, type Issued, usable, worthKeeping } from '../state/identity.ts'
 import { armWake } from '../state/state.ts'
 import { release } from './bundle.ts'
 import { firstReason } from './plan.ts'
 import { report, type Step } from './step.ts'
+
+/** Whether `issued` may be served in the place of the one in use, if one is worth keeping. */
+export function mayReplace(step: Step, identity: Identity, { root }: Issued): boolean {
+  const { bundles } = step.state
+  const inUse = worthKeeping(identity, step.now)
+  if (!inUse) return true
+  // Its root is no longer trusted: the leaf is worthless.
+  if (!bundles.holderOf(identity.id, inUse.root.fingerprint)) return true
+  // Every peer must know it first.
+  return bundles.holderOf(identity.id, root.fingerprint)?.roots.isTrusted(root.fingerprint) ?? true
+}
 
 /** Serves `issued` from `from` on (milliseconds since the epoch), at once if that has passed. A newer offer wins. */
 export function offer(step: Step, identity: Identity, issued: Issued, from: number): void {

@@ -3,14 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Bench } from '../../test/manager-bench.ts'
+import type { CertificateVerifier, Expectation, VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { makeIssuer } from '../testing/test-ca.ts'
-import {
-  type CertificateVerifier,
-  type Expectation,
-  nodeCertificateVerifier,
-  type VerifiedChain,
-} from '../x509/ca-answer-verifier.ts'
+import { nodeCertificateVerifier } from '../x509/node-chain-reader.ts'
 
 const web: SpiffeId = 'spiffe://cluster.local/ns/default/sa/web'
 const TIMEOUT_MS = 5_000

@@ -1,18 +1,37 @@
-/** Reads an identity's certificate from a store, and judges it like a CA's answer. */
+/** An identity's certificate in a store: kept for the next process, and read and judged like a CA's answer. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import { SealedKey } from '../contract/key-vault.ts'
 import { type Store, type StoredCertificate, StoreError } from '../contract/store.ts'
-import type { Found, RestoreSource } from '../decide/event.ts'
+import type { Found, RestoreSource } from '../decide/step.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import type { Identity } from '../state/identity.ts'
 import { withDeadline } from '../time/deadline.ts'
+import type { BundleTable } from '../trust/bundle-table.ts'
 import { faultOf } from '../x509/ca-answer-verifier.ts'
 import { splitCertificates } from '../x509/pem.ts'
 import type { FetchOptions } from './fetch.ts'
 
 /** A disk that hangs must not keep the CA from being asked. */
 const READ_MS = 5_000
+
+/** Stores the certificate in use, not one that waits: a restart must find one that works at once. */
+export function keep(store: Store, bundles: BundleTable, { id, current }: Identity): void {
+  if (!current || current.source === 'store' || current.source === 'bootstrap') return
+  const { secret, source, receivedAt, slot, wish } = current
+  const own = bundles.own(id)
+  const roots = own && { roots: own.anchors().map(({ pem }) => pem) }
+  const facts = {
+    chain: secret.certificateChain,
+    receivedAt,
+    slot,
+    wish,
+    isProvisional: source === 'brought',
+    ...roots,
+  }
+  secret.privateKey.open(privateKey => store.put(id, { ...facts, privateKey }))
+}
 
 /** The stored certificate, or the pair that an operator has placed; a text if it cannot be used. Never rejects. */
 export async function restore(

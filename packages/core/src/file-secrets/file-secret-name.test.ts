@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FileSecretName } from '../secrets/watch.ts'
+import type { FileSecretName } from '../secrets/secret-name.ts'
 import { foldersOf, formatFileName, matchesFilePattern, parseFileName, parseFilePattern } from './file-secret-name.ts'
 
 function nameOf(text: string): FileSecretName {

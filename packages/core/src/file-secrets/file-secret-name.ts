@@ -1,6 +1,6 @@
 /** Names of secrets that others write, as Istio has them: `file-cert:CHAIN~KEY`, `file-root:FILE`, `kubernetes://…`; `token://…`; and patterns of such names. */
 import { dirname } from 'node:path'
-import type { FileSecretName, TokenName } from '../secrets/watch.ts'
+import type { FileSecretName, TokenName } from '../secrets/secret-name.ts'
 import {
   formatKubernetesName,
   KUBERNETES_SCHEME,

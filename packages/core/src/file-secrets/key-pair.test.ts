@@ -9,7 +9,7 @@ import { garbleNotBefore } from '../../test/garble-date.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { PairIssuer } from '../testing/pair-issuer.ts'
-import { nodeCertificateVerifier } from '../x509/ca-answer-verifier.ts'
+import { nodeCertificateVerifier } from '../x509/node-chain-reader.ts'
 import { FileFault } from './file-fault.ts'
 import { readKeyPair } from './key-pair.ts'
 

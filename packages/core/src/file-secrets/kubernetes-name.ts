@@ -1,5 +1,5 @@
 /** Names of Kubernetes Secrets as Istio writes them, `kubernetes://[NAMESPACE/]NAME[-cacert]`, and patterns of such names. */
-import type { FileSecretName, KubernetesObject } from '../secrets/watch.ts'
+import type { FileSecretName, KubernetesObject } from '../secrets/secret-name.ts'
 
 export const KUBERNETES_SCHEME = 'kubernetes://'
 /** The suffix of a name for the roots instead of the pair. */

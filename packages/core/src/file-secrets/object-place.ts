@@ -1,5 +1,5 @@
 /** Kubernetes Secrets: the fields with the pair or the roots, in Istio's order of precedence. */
-import type { FileSecretName, KubernetesObject } from '../secrets/watch.ts'
+import type { FileSecretName, KubernetesObject } from '../secrets/secret-name.ts'
 import { FileFault } from './file-fault.ts'
 import type { LoadedSecret, SecretPlace } from './file-secret.ts'
 import { type KubernetesName, ROOTS_SUFFIX } from './kubernetes-name.ts'

@@ -2,7 +2,7 @@
 import { createHash, X509Certificate } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import type { CertificateVerifier } from '../x509/ca-answer-verifier.ts'
+import type { CertificateVerifier } from '../contract/certificate-verifier.ts'
 import { pemBlocks } from '../x509/pem-blocks.ts'
 import { FileFault, readFault } from './file-fault.ts'
 

@@ -1,5 +1,5 @@
 /** Names of tokens, `token://AUDIENCE`. A token is the caller's own, so ledgers append the pod to the name. */
-import type { TokenName } from '../secrets/watch.ts'
+import type { TokenName } from '../secrets/secret-name.ts'
 
 export const TOKEN_SCHEME = 'token://'
 /** Precedes the UID of the pod. No audience contains it. */

@@ -1,39 +1,8 @@
-/** One watched name: its current secret, each later version, and a way to report that somebody waits. */
+/** Who watches which secret: the current version, each later one, and a way to report that somebody waits. */
 
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
-
-/** A name that can be watched: the certificate of an identity, the bundle of a trust domain or of all, or a secret that others write. */
-export type SecretName =
-  | { readonly kind: 'identity'; readonly identity: SpiffeId }
-  /** `identity`: as seen by this identity, which may have its own roots. */
-  | { readonly kind: 'bundle'; readonly trustDomain: string; readonly identity?: SpiffeId }
-  /** The bundles of all trust domains, each apart; `identity` as for a bundle. */
-  | { readonly kind: 'all-bundles'; readonly identity?: SpiffeId }
-  | FileSecretName
-
-/** A secret that others write, to files or to a Secret of Kubernetes, or a token that they sign. The paths are absolute. */
-export type FileSecretName =
-  | { readonly kind: 'file-pair'; readonly chain: string; readonly key: string }
-  /** `file`: or `system`, the roots of the operating system. */
-  | { readonly kind: 'file-roots'; readonly file: string }
-  | ({ readonly kind: 'kubernetes-pair' } & KubernetesObject)
-  /** The roots of `name-cacert`, or where there is no such Secret, of `name`. */
-  | ({ readonly kind: 'kubernetes-roots' } & KubernetesObject)
-  | TokenName
-
-export interface KubernetesObject {
-  readonly namespace: string
-  readonly name: string
-}
-
-/** A token for one audience. */
-export interface TokenName {
-  readonly kind: 'pod-token'
-  readonly audience: string
-  /** The UID of the pod whose own token it is; absent as callers write the name, since each means its own. */
-  readonly pod?: string
-}
+import type { SecretName } from './secret-name.ts'
 
 /** Disposing it ends the calls of its listener. */
 export interface Watch extends Disposable {
@@ -78,4 +47,40 @@ export class NameWatch implements Watch {
   [Symbol.dispose](): void {
     this.#subscription[Symbol.dispose]()
   }
+}
+
+export type Listener = (item: SecretItem | undefined) => void
+
+/** Listeners by key; a key without a listener has no entry. */
+export type Subscribers<Key> = Map<Key, Set<Listener>>
+
+/** Disposing it ends the calls of its listener. A class, since each open stream has two: closures would cost 0.2 kB more. */
+export class Subscription<Key> implements Disposable {
+  readonly #all: Subscribers<Key>
+  readonly #key: Key
+  readonly #listeners: Set<Listener>
+  readonly #listener: Listener
+  readonly #onLast: ((key: Key) => void) | undefined
+
+  /** `onLast` is called when the last listener of the key has left. */
+  constructor(all: Subscribers<Key>, key: Key, listener: Listener, onLast?: (key: Key) => void) {
+    this.#all = all
+    this.#key = key
+    this.#listeners = all.get(key) ?? new Set()
+    this.#listener = listener
+    this.#onLast = onLast
+    all.set(key, this.#listeners.add(listener))
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#listeners.delete(this.#listener) || this.#listeners.size > 0) return
+    // If all were cleared meanwhile, a new set may have taken its place.
+    if (this.#all.get(this.#key) === this.#listeners) this.#all.delete(this.#key)
+    this.#onLast?.(this.#key)
+  }
+}
+
+/** Calls every listener in `listeners`. */
+export function notify(listeners: Iterable<Listener> | undefined, item: SecretItem | undefined): void {
+  for (const listener of listeners ?? []) listener(item)
 }

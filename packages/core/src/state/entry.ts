@@ -2,7 +2,7 @@
 
 import { CA_ERROR_CODES, type CAErrorCode } from '../contract/ca-client.ts'
 import type { TrustAnchor } from '../contract/trust-anchor.ts'
-import type { CertificateSecret } from '../secrets/secret-item.ts'
+import type { CertificateSecret } from '../secrets/certificate-secret.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { type Failure, type Identity, lastsUntil, usable } from './identity.ts'
 

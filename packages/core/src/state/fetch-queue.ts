@@ -9,23 +9,15 @@ const RENEWAL_FIRST: readonly Urgency[] = ['renewal', 'on-demand', 'first', 'ret
 
 interface Entry<Key> {
   readonly key: Key
-  readonly place: Place
-}
-
-interface Place {
   readonly urgency: Urgency
   /** Milliseconds since the epoch: the key whose certificate ends first goes first. */
   readonly deadline: number
   readonly order: number
+  place: number
 }
 
-export interface Taken<Key> {
-  readonly key: Key
-  readonly urgency: Urgency
-}
-
-/** The heaps may hold this many stale entries, beside one for each waiting key. */
-const MAX_STALE = 1_000
+/** After all certificates' ends. */
+const NO_DEADLINE = Number.MAX_VALUE
 
 /**
  * Gives keys by urgency, then deadline, then the order in which they came. While renewals wait, others get no more than
@@ -33,8 +25,7 @@ const MAX_STALE = 1_000
  * Nothing is dropped, however long the queue.
  */
 export class FetchQueue<Key> {
-  readonly #places = new Map<Key, Place>()
-  /** An entry that differs from the one in `#places` is stale, and skipped. */
+  readonly #entries = new Map<Key, Entry<Key>>()
   readonly #heaps: Readonly<Record<Urgency, Heap<Entry<Key>>>> = {
     'on-demand': emptyHeap(),
     first: emptyHeap(),
@@ -48,7 +39,7 @@ export class FetchQueue<Key> {
   #pushed = 0
 
   get waiting(): number {
-    return this.#places.size
+    return this.#entries.size
   }
 
   get running(): number {
@@ -57,44 +48,51 @@ export class FetchQueue<Key> {
 
   /** How many wait, by their urgency. */
   depths(): Readonly<Record<Urgency, number>> {
-    const depths = { 'on-demand': 0, first: 0, renewal: 0, retry: 0 }
-    for (const { urgency } of this.#places.values()) depths[urgency]++
-    return depths
+    const { 'on-demand': onDemand, first, renewal, retry } = this.#heaps
+    return { 'on-demand': onDemand.size, first: first.size, renewal: renewal.size, retry: retry.size }
   }
 
   /** Asking again raises the urgency, never lowers it, and never gives a key twice. */
-  push(key: Key, urgency: Urgency, deadline = Number.POSITIVE_INFINITY): void {
-    const present = this.#places.get(key)
+  push(key: Key, urgency: Urgency, deadline = NO_DEADLINE): void {
+    const present = this.#entries.get(key)
     if (present && RANK[present.urgency] <= RANK[urgency]) return
-    const place = {
+    if (present) this.#heaps[present.urgency].delete(present)
+    const entry = {
+      key,
       urgency,
       deadline: Math.min(deadline, present?.deadline ?? deadline),
       order: present?.order ?? this.#pushed++,
+      place: -1,
     }
-    this.#places.set(key, place)
-    this.#heaps[urgency].push({ key, place })
-    this.#compact()
+    this.#entries.set(key, entry)
+    this.#heaps[urgency].put(entry, entry.deadline)
   }
 
   /** As {@link push}, but only for a waiting key: a running one is not queued again. */
   raise(key: Key, urgency: Urgency): void {
-    if (this.#places.has(key)) this.push(key, urgency)
+    if (this.#entries.has(key)) this.push(key, urgency)
   }
 
   delete(key: Key): void {
-    this.#places.delete(key)
-    this.#compact()
+    const entry = this.#entries.get(key)
+    if (!entry) return
+    this.#entries.delete(key)
+    this.#heaps[entry.urgency].delete(entry)
   }
 
   /** The next one, which runs until {@link end}; `undefined` if none waits, or `limit` of them run. */
-  take(limit: number): Taken<Key> | undefined {
-    if (this.#running >= limit || this.#places.size === 0) return undefined
-    return this.#take(this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY)
-  }
-
-  /** The most urgent one, however many run. */
-  takeMostUrgent(): Taken<Key> | undefined {
-    return this.#take(BY_URGENCY)
+  take(limit: number): Pick<Entry<Key>, 'key' | 'urgency'> | undefined {
+    if (this.#running >= limit) return undefined
+    for (const urgency of this.#isRenewalsTurn(limit) ? RENEWAL_FIRST : BY_URGENCY) {
+      const next = this.#heaps[urgency].take(NO_DEADLINE)
+      if (!next) continue
+      this.#entries.delete(next.key)
+      this.#wasRenewal = urgency === 'renewal'
+      this.#running++
+      if (!this.#wasRenewal) this.#others++
+      return next
+    }
+    return undefined
   }
 
   /** One that was taken with this urgency has ended. */
@@ -103,43 +101,11 @@ export class FetchQueue<Key> {
     if (urgency !== 'renewal') this.#others--
   }
 
-  #take(urgencies: readonly Urgency[]): Taken<Key> | undefined {
-    const next = this.#shift(urgencies)
-    if (!next) return undefined
-    const { urgency } = next.place
-    this.#wasRenewal = urgency === 'renewal'
-    this.#running++
-    if (!this.#wasRenewal) this.#others++
-    return { key: next.key, urgency }
-  }
-
   #isRenewalsTurn(limit: number): boolean {
     return limit === 1 ? !this.#wasRenewal : 2 * this.#others >= limit
-  }
-
-  /** Deleted entries would pile up while nothing is started. */
-  #compact(): void {
-    const { 'on-demand': onDemand, first, renewal, retry } = this.#heaps
-    const size = onDemand.size + first.size + renewal.size + retry.size
-    if (size <= 2 * this.#places.size + MAX_STALE) return
-    for (const heap of Object.values(this.#heaps)) heap.retain(({ key, place }) => this.#places.get(key) === place)
-  }
-
-  #shift(urgencies: readonly Urgency[]): Entry<Key> | undefined {
-    for (const urgency of urgencies) {
-      const heap = this.#heaps[urgency]
-      for (let top = heap.pop(); top; top = heap.pop()) {
-        if (this.#places.get(top.key) !== top.place) continue
-        this.#places.delete(top.key)
-        return top
-      }
-    }
-    return undefined
   }
 }
 
 function emptyHeap<Key>(): Heap<Entry<Key>> {
-  return new Heap(({ place: a }, { place: b }) =>
-    a.deadline === b.deadline ? a.order < b.order : a.deadline < b.deadline,
-  )
+  return new Heap((a, b) => a.order < b.order)
 }

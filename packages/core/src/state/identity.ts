@@ -1,11 +1,13 @@
-/** One identity that is kept: plain data. Only `decide` changes it. */
+/** One identity that is kept, and its certificates: plain data. Only `decide` changes it. */
 
 import type { CAError, CAErrorCode, CertificateRequest } from '../contract/ca-client.ts'
 import type { FailureKind } from '../contract/ca-failure.ts'
 import type { CertificateWish } from '../contract/certificate-wish.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
+import type { TrustAnchor } from '../contract/trust-anchor.ts'
+import type { CertificateSecret } from '../secrets/certificate-secret.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { Issued } from './issued.ts'
+import type { TrustBundle } from '../trust/trust-bundle.ts'
 
 /** Urgencies in order: somebody waits; it has no certificate yet; its certificate is still valid; it failed alone. */
 export type Urgency = 'on-demand' | 'first' | 'renewal' | 'retry'
@@ -70,6 +72,29 @@ export interface Failure {
   readonly local?: boolean
   /** See {@link CAError.deferred}. */
   readonly deferred?: number
+}
+
+/**
+ * The origin of a certificate: a CA that `signed` it; a source that `brought` it with its key; the previous process
+ * (`store`); an operator, until another comes (`bootstrap`).
+ */
+export type Source = 'signed' | 'brought' | 'store' | 'bootstrap'
+
+/** A checked certificate, which keeps its root in the bundle until it is released. */
+export interface Issued {
+  readonly source: Source
+  /** When it came from the CA, milliseconds since the epoch. */
+  readonly receivedAt: number
+  /** The place of its renewal in the window, in [0, 1). */
+  readonly slot: number
+  /** The text of the wish by which it was asked for. */
+  readonly wish: string
+  readonly secret: CertificateSecret
+  /** Its root, and the bundle that holds it. */
+  readonly root: TrustAnchor
+  readonly bundle: TrustBundle
+  /** Why clients would refuse it with the roots known when it came: no better certificate exists. */
+  readonly clientRefusal: string | undefined
 }
 
 export interface Identity {
@@ -193,4 +218,12 @@ export function nextAt({ keep, work, current, upcoming }: Identity): number {
   if (current) at = Math.min(at, current.secret.notAfter)
   if (upcoming) at = Math.min(at, upcoming.from)
   return at
+}
+
+/**
+ * Equal for certificates with the same root, intermediates and key size: a client accepts all of a kind, or none. Counts key
+ * sizes in steps of 256 bytes, which tell types and sizes apart.
+ */
+export function kindOf({ root, secret }: Issued): string {
+  return `${root.fingerprint} ${secret.intermediatesDigest} ${secret.privateKey.byteLength >> 8}`
 }

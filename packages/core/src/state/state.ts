@@ -2,6 +2,7 @@
 
 import type { PendingRequests, Store } from '../contract/store.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
+import { Heap } from '../time/heap.ts'
 import { BundleReceipts, type ReceiptEvent } from '../trust/bundle-receipts.ts'
 import { BundleTable } from '../trust/bundle-table.ts'
 import { RevocationTable } from '../trust/revocation.ts'
@@ -11,7 +12,6 @@ import { type CAHealth, newCAHealth } from './ca-health.ts'
 import { FetchQueue } from './fetch-queue.ts'
 import { type Identity, nextAt } from './identity.ts'
 import { type IdleAction, Unused } from './unused.ts'
-import { Wakes } from './wakes.ts'
 
 export interface State {
   /** Identities in order of arrival. */
@@ -46,8 +46,9 @@ export interface State {
   readonly pending: Pick<PendingRequests, 'has'>
   /** The store of the previous process. */
   readonly stored: Pick<Store, 'take'> | undefined
-  readonly wakes: Wakes<Identity>
-  readonly bundleWakes: Wakes<TrustBundle>
+  /** When identities and bundles are looked at by themselves. */
+  readonly wakes: Heap<Identity>
+  readonly bundleWakes: Heap<TrustBundle>
   /** When untaken entries of the store are wiped; infinite once that is done. */
   clearStoreAt: number
   isClosed: boolean
@@ -80,8 +81,8 @@ export function newState({ concurrency, idle, rotation, dispatch, ...parts }: St
     nextWishAt: 0,
     lowestTtlReported: Number.POSITIVE_INFINITY,
     shortestLifeReported: Number.POSITIVE_INFINITY,
-    wakes: new Wakes(),
-    bundleWakes: new Wakes(),
+    wakes: new Heap(),
+    bundleWakes: new Heap(),
     isClosed: false,
   }
 }
@@ -101,5 +102,5 @@ export function isUsed({ watched }: State, { id }: Identity): boolean {
 
 /** Call after a time of the identity changed: it is looked at then. */
 export function armWake({ wakes }: State, identity: Identity): void {
-  wakes.arm(identity, nextAt(identity))
+  wakes.put(identity, nextAt(identity))
 }

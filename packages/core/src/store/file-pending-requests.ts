@@ -2,7 +2,7 @@
 import { createPublicKey } from 'node:crypto'
 import { join } from 'node:path'
 import type { GeneratedKey } from '../contract/key-generator.ts'
-import type { KeyVault } from '../contract/key-vault.ts'
+import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import type { PendingRequest, PendingRequests } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { derToPem, pemToDer } from '../x509/pem.ts'
@@ -17,7 +17,8 @@ export class FilePendingRequests implements PendingRequests {
   readonly #directory: DurableDirectory
   readonly #nameOf: (identity: SpiffeId) => string
   readonly #refused: (identity: SpiffeId, error: unknown) => void
-  readonly #memory: PendingRequestsInMemory
+  readonly #memory = new PendingRequestsInMemory()
+  readonly #vault: KeyVault
   #isClosed = false
 
   /** `refused` is called with the reason why a request of the previous process cannot be continued. */
@@ -30,7 +31,7 @@ export class FilePendingRequests implements PendingRequests {
     this.#directory = directory
     this.#nameOf = nameOf
     this.#refused = refused
-    this.#memory = new PendingRequestsInMemory(vault)
+    this.#vault = vault
   }
 
   async get(identity: SpiffeId): Promise<PendingRequest | undefined> {
@@ -41,7 +42,7 @@ export class FilePendingRequests implements PendingRequests {
     try {
       const file = await directory.read(name)
       const path = join(directory.path, name)
-      return file && wiping(file, () => locate(path, () => decodePending(file, identity)))
+      return file && wiping(file, () => locate(path, () => decodePending(file, identity, this.#vault)))
     } catch (error) {
       directory.remove(name, identity)
       this.#refused(identity, error)
@@ -55,8 +56,9 @@ export class FilePendingRequests implements PendingRequests {
 
   async put(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
+    const file = encodePending(identity, request)
     await this.#memory.put(identity, request)
-    await this.#directory.write(this.#nameOf(identity), identity, encodePending(identity, request))
+    await this.#directory.write(this.#nameOf(identity), identity, file)
   }
 
   drop(identity: SpiffeId): void {
@@ -73,17 +75,18 @@ export class FilePendingRequests implements PendingRequests {
 
 function encodePending(identity: SpiffeId, { note, wish, key }: PendingRequest): Buffer {
   const csr = Buffer.from(derToPem(key.csrDer, 'CERTIFICATE REQUEST'))
-  return encodeStored('pending', { identity, note, wish }, [key.privateKeyPem, csr])
+  return key.sealed.open(pem => encodeStored('pending', { identity, note, wish }, [pem, csr]))
 }
 
-function decodePending(file: Buffer, identity: SpiffeId): PendingRequest {
+function decodePending(file: Buffer, identity: SpiffeId, vault: KeyVault): PendingRequest {
   const { facts, pem } = decodeStored('pending', file)
   const { note } = facts
   if (facts['identity'] !== identity || typeof note !== 'string') throw unusable('is of another identity')
   const end = pem.indexOf(REQUEST_LABEL)
   const csrDer = pemToDer(pem.toString('latin1', end))
   const privateKeyPem = Uint8Array.from(pem.subarray(0, end))
-  return { note, wish: wishFact(facts), key: { privateKeyPem, csrDer, publicKeyDer: publicKeyOf(privateKeyPem) } }
+  const publicKeyDer = publicKeyOf(privateKeyPem)
+  return { note, wish: wishFact(facts), key: { sealed: new SealedKey(vault, privateKeyPem), csrDer, publicKeyDer } }
 }
 
 function publicKeyOf(privateKeyPem: Uint8Array): GeneratedKey['publicKeyDer'] {

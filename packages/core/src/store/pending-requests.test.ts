@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Bench } from '../../test/manager-bench.ts'
 import { CAError, type CertificateRequest } from '../contract/ca-client.ts'
-import { plainKeyVault } from '../contract/key-vault.ts'
+import { plainKeyVault, SealedKey } from '../contract/key-vault.ts'
+import type { PendingRequest } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { PendingRequestsInMemory } from './pending-requests.ts'
 
@@ -193,19 +194,21 @@ for (const answer of [undefined, null, 'text', {}, { chain: 'PEM' }, { chain: [1
   })
 
 test('a pending request in memory is a copy, is returned as a copy, and is wiped when it is replaced, dropped or closed', async () => {
-  const bytes = Uint8Array.of(1, 2, 3)
-  const key = { privateKeyPem: bytes, csrDer: Uint8Array.of(4), publicKeyDer: Uint8Array.of(5) }
-  const pending = new PendingRequestsInMemory(plainKeyVault)
+  const open = (request: PendingRequest | undefined) => request?.key.sealed.open(bytes => Uint8Array.from(bytes))
+  const sealed = () => new SealedKey(plainKeyVault, Uint8Array.of(1, 2, 3))
+  const parts = { csrDer: Uint8Array.of(4), publicKeyDer: Uint8Array.of(5) }
+  const key = { ...parts, sealed: sealed() }
+  const pending = new PendingRequestsInMemory()
   await pending.put(WEB, { note: 'a', wish: '', key })
-  bytes.fill(0)
+  key.sealed.wipe()
   const first = await pending.get(WEB)
-  assert.deepEqual([first?.note, first?.key.privateKeyPem], ['a', Uint8Array.of(1, 2, 3)])
-  first?.key.privateKeyPem.fill(9)
-  assert.deepEqual((await pending.get(WEB))?.key.privateKeyPem, Uint8Array.of(1, 2, 3))
+  assert.deepEqual([first?.note, open(first)], ['a', Uint8Array.of(1, 2, 3)])
+  first?.key.sealed.wipe()
+  assert.deepEqual(open(await pending.get(WEB)), Uint8Array.of(1, 2, 3))
   pending.drop(WEB)
   assert.equal(await pending.get(WEB), undefined)
-  await pending.put(WEB, { note: 'b', wish: '', key })
+  await pending.put(WEB, { note: 'b', wish: '', key: { ...parts, sealed: sealed() } })
   pending[Symbol.dispose]()
-  await pending.put(WEB, { note: 'c', wish: '', key })
+  await pending.put(WEB, { note: 'c', wish: '', key: { ...parts, sealed: sealed() } })
   assert.equal(await pending.get(WEB), undefined)
 })

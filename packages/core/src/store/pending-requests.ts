@@ -1,22 +1,15 @@
 /** Requests that wait for somebody's approval: the key, the CSR and the plugin's note, from one try to the next. */
 
-import type { GeneratedKey } from '../contract/key-generator.ts'
-import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import type { PendingRequest, PendingRequests } from '../contract/store.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
 export class PendingRequestsInMemory implements PendingRequests {
-  readonly #vault: KeyVault
-  readonly #requests = new Map<SpiffeId, SealedRequest>()
+  readonly #requests = new Map<SpiffeId, PendingRequest>()
   #isClosed = false
-
-  constructor(vault: KeyVault) {
-    this.#vault = vault
-  }
 
   async get(identity: SpiffeId): Promise<PendingRequest | undefined> {
     const request = this.#requests.get(identity)
-    return request && openRequest(request)
+    return request && copyOf(request)
   }
 
   has(identity: SpiffeId): boolean {
@@ -26,11 +19,11 @@ export class PendingRequestsInMemory implements PendingRequests {
   async put(identity: SpiffeId, request: PendingRequest): Promise<void> {
     if (this.#isClosed) return
     this.drop(identity)
-    this.#requests.set(identity, sealRequest(this.#vault, request))
+    this.#requests.set(identity, copyOf(request))
   }
 
   drop(identity: SpiffeId): void {
-    this.#requests.get(identity)?.privateKey.wipe()
+    this.#requests.get(identity)?.key.sealed.wipe()
     this.#requests.delete(identity)
   }
 
@@ -40,18 +33,6 @@ export class PendingRequestsInMemory implements PendingRequests {
   }
 }
 
-/** As it is kept: it may wait for days. */
-interface SealedRequest extends Pick<PendingRequest, 'note' | 'wish'>, Pick<GeneratedKey, 'csrDer' | 'publicKeyDer'> {
-  readonly privateKey: SealedKey
-}
-
-function sealRequest(vault: KeyVault, { note, wish, key }: PendingRequest): SealedRequest {
-  const { privateKeyPem, csrDer, publicKeyDer } = key
-  return { note, wish, privateKey: new SealedKey(vault, Uint8Array.from(privateKeyPem)), csrDer, publicKeyDer }
-}
-
-function openRequest({ note, wish, privateKey, csrDer, publicKeyDer }: SealedRequest): PendingRequest {
-  const privateKeyPem = new Uint8Array(privateKey.byteLength)
-  privateKey.copyTo(privateKeyPem, 0)
-  return { note, wish, key: { privateKeyPem, csrDer, publicKeyDer } }
+function copyOf({ key, ...facts }: PendingRequest): PendingRequest {
+  return { ...facts, key: { ...key, sealed: key.sealed.clone() } }
 }

@@ -8,6 +8,7 @@ interface Deadline {
   readonly isRelative: boolean
   readonly order: number
   readonly task: () => void
+  place: number
 }
 
 /** Less is drift, as for the clock of the machine. */
@@ -16,9 +17,7 @@ const JUMP_MS = 5_000
 /** Starts at 2026-01-01T00:00:00Z by default. */
 export class FakeClock implements Clock {
   #now: number
-  readonly #deadlines = new Set<Deadline>()
-  /** The same, earliest first, and those that were disposed. */
-  readonly #queue = new Heap<Deadline>((a, b) => a.time < b.time || (a.time === b.time && a.order < b.order))
+  readonly #deadlines = new Heap<Deadline>((a, b) => a.order < b.order)
   #added = 0
   readonly #waiters = new Set<() => void>()
   readonly #listeners = new Set<(jump: ClockJump) => void>()
@@ -36,12 +35,12 @@ export class FakeClock implements Clock {
   }
 
   at(time: number, task: () => void): Disposable {
-    return this.#add({ time, task, isRelative: false, order: this.#added++ })
+    return this.#add({ time, task, isRelative: false, order: this.#added++, place: -1 })
   }
 
   after(ms: number, task: () => void): Disposable {
     const unseen = Math.abs(this.#unseenJump) < JUMP_MS ? 0 : this.#unseenJump
-    const deadline = { time: this.#now - unseen + ms, task, isRelative: true, order: this.#added++ }
+    const deadline = { time: this.#now - unseen + ms, task, isRelative: true, order: this.#added++, place: -1 }
     if (unseen !== 0) this.#setInJump.add(deadline)
     return this.#add(deadline)
   }
@@ -52,25 +51,22 @@ export class FakeClock implements Clock {
   }
 
   #add(deadline: Deadline): Disposable {
-    this.#deadlines.add(deadline)
-    this.#queue.push(deadline)
-    if (this.#queue.size > 2 * this.#deadlines.size + 1_000) this.#queue.retain(one => this.#deadlines.has(one))
+    this.#deadlines.put(deadline, deadline.time)
     for (const wake of this.#waiters) wake()
-    return { [Symbol.dispose]: () => void this.#deadlines.delete(deadline) }
+    return { [Symbol.dispose]: () => this.#deadlines.delete(deadline) }
   }
 
   /** The times that somebody waits for, earliest first. */
   deadlines(): readonly number[] {
-    return [...this.#deadlines].map(deadline => deadline.time).sort((a, b) => a - b)
+    return this.#times().sort((a, b) => a - b)
   }
 
   /** Moves time forward, running each task at its own time and letting what it started continue in between. */
   async advance(ms: number): Promise<void> {
     this.#seeJump()
     const end = this.#now + ms
-    for (let next = this.#earliest(); next && next.time <= end; next = this.#earliest()) {
+    for (let next = this.#deadlines.take(end); next; next = this.#deadlines.take(end)) {
       this.#now = Math.max(this.#now, next.time)
-      this.#deadlines.delete(next)
       next.task()
       await setImmediate()
     }
@@ -101,15 +97,17 @@ export class FakeClock implements Clock {
     this.#unseenJump = 0
     this.#setInJump.clear()
     if (Math.abs(ms) < JUMP_MS) return
-    const moved = ms < 0 ? [...this.#deadlines].filter(({ isRelative }) => isRelative) : setInJump
-    for (const deadline of moved) deadline.time += ms
-    this.#queue.retain(one => this.#deadlines.has(one))
+    const moved = ms < 0 ? this.#deadlines.things().filter(({ isRelative }) => isRelative) : setInJump
+    for (const deadline of moved.filter(({ place }) => place !== -1)) {
+      deadline.time += ms
+      this.#deadlines.put(deadline, deadline.time)
+    }
     for (const listener of this.#listeners) listener({ kind: ms > 0 ? 'forward' : 'back', ms: Math.abs(ms) })
   }
 
   /** Resolves once somebody waits for a time that `matches`. */
   async waitForDeadline(matches: (time: number) => boolean): Promise<void> {
-    while (![...this.#deadlines].some(deadline => matches(deadline.time))) {
+    while (!this.#times().some(matches)) {
       await new Promise<void>(resolve => {
         const wake = () => {
           this.#waiters.delete(wake)
@@ -120,11 +118,7 @@ export class FakeClock implements Clock {
     }
   }
 
-  #earliest(): Deadline | undefined {
-    for (let next = this.#queue.peek(); next; next = this.#queue.peek()) {
-      if (this.#deadlines.has(next)) return next
-      this.#queue.pop()
-    }
-    return undefined
+  #times(): number[] {
+    return this.#deadlines.things().map(({ time }) => time)
   }
 }

@@ -1,5 +1,5 @@
 /** The private key of a secret, as a test compares it. */
-import type { CertificateSecret } from '../secrets/secret-item.ts'
+import type { CertificateSecret } from '../secrets/certificate-secret.ts'
 
 /** PEM, a copy for the caller. */
 export function privateKeyOf({ privateKey }: CertificateSecret): Buffer {

@@ -48,18 +48,16 @@ const TICK_MS = 10_000
 /** Less is drift, a leap second, or a busy machine. */
 const JUMP_MS = 5_000
 
-/** The heap may hold this many disposed deadlines, beside one for each live one. */
-const MAX_DISPOSED = 1_000
-
 /** A class, since an identity has three: closures would cost another 300 bytes. */
 class Deadline implements Disposable {
   time: number
-  task: (() => void) | undefined
+  readonly task: () => void
   /** It counts from when it was set: a clock that is set back moves it. */
   readonly isRelative: boolean
-  readonly #onDisposed: () => void
+  place = -1
+  readonly #onDisposed: (deadline: Deadline) => void
 
-  constructor(time: number, task: () => void, isRelative: boolean, onDisposed: () => void) {
+  constructor(time: number, task: () => void, isRelative: boolean, onDisposed: (deadline: Deadline) => void) {
     this.time = time
     this.task = task
     this.isRelative = isRelative
@@ -67,16 +65,13 @@ class Deadline implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    if (this.task === undefined) return
-    this.task = undefined
-    this.#onDisposed()
+    if (this.place !== -1) this.#onDisposed(this)
   }
 }
 
 /** The machine's clock: a heap of wall-clock deadlines under one timer, looked at every 10 s at least. */
 export class SystemClock implements Clock, Disposable {
-  readonly #heap = new Heap<Deadline>((a, b) => a.time < b.time)
-  #live = 0
+  readonly #heap = new Heap<Deadline>()
   #timer: NodeJS.Timeout | undefined
   readonly #wall: () => number
   readonly #monotonic: () => number
@@ -85,9 +80,9 @@ export class SystemClock implements Clock, Disposable {
   readonly #setInJump = new Set<Deadline>()
   /** Both clocks when they were last compared, and when the timer should fire by the monotonic one. */
   #seen: { readonly wall: number; readonly monotonic: number; readonly timerAt: number } | undefined
-  readonly #onDisposed = () => {
-    if (--this.#live === 0) this.#stop()
-    else if (this.#heap.size > 2 * this.#live + MAX_DISPOSED) this.#heap.retain(({ task }) => task !== undefined)
+  readonly #onDisposed = (deadline: Deadline) => {
+    this.#heap.delete(deadline)
+    if (this.#heap.size === 0) this.#stop()
   }
 
   /** `wall`: milliseconds since the epoch. `monotonic`: milliseconds that neither jump nor count sleep. Default: the machine's. */
@@ -123,15 +118,14 @@ export class SystemClock implements Clock, Disposable {
 
   #add(time: number, task: () => void, isRelative: boolean): Deadline {
     const deadline = new Deadline(time, task, isRelative, this.#onDisposed)
-    this.#heap.push(deadline)
-    this.#live++
-    if (this.#heap.peek() === deadline) this.#arm()
+    this.#heap.put(deadline, time)
+    if (this.#heap.first === deadline) this.#arm()
     return deadline
   }
 
   /** Drops every deadline. */
   [Symbol.dispose](): void {
-    this.#live = 0
+    this.#heap.clear()
     this.#stop()
   }
 
@@ -140,7 +134,6 @@ export class SystemClock implements Clock, Disposable {
     this.#timer = undefined
     this.#seen = undefined
     this.#setInJump.clear()
-    this.#heap.clear()
   }
 
   #lookForJump(): void {
@@ -164,26 +157,21 @@ export class SystemClock implements Clock, Disposable {
   }
 
   #move(concerns: (deadline: Deadline) => boolean, ms: number): void {
-    const moved: Deadline[] = []
-    this.#heap.retain(deadline => {
-      const isMoved = concerns(deadline)
-      if (isMoved) moved.push(deadline)
-      return !isMoved
-    })
-    for (const deadline of moved) {
+    for (const deadline of this.#heap.things().filter(concerns)) {
       deadline.time += ms
-      this.#heap.push(deadline)
+      this.#heap.put(deadline, deadline.time)
     }
   }
 
   #arm(): void {
-    clearTimeout(this.#timer)
-    const next = this.#heap.peek()
+    const next = this.#heap.first
     if (!next) return
     const wall = this.now()
     const left = next.time - wall + (next.isRelative ? this.#unseenJump(wall) : 0)
     const wait = Math.ceil(Math.min(Math.max(left, 0), TICK_MS))
     const monotonic = this.#monotonic()
+    if (this.#timer && this.#seen && this.#seen.timerAt <= monotonic + wait) return
+    clearTimeout(this.#timer)
     // A jump between two ticks is seen by the second one.
     this.#seen = {
       wall: this.#seen?.wall ?? wall,
@@ -194,20 +182,13 @@ export class SystemClock implements Clock, Disposable {
   }
 
   #tick(): void {
+    this.#timer = undefined
     this.#lookForJump()
     const now = this.now()
     try {
-      for (let next = this.#heap.peek(); next && next.time <= now; next = this.#heap.peek()) {
-        this.#heap.pop()
-        if (next.task === undefined) continue
-        const { task } = next
-        next.task = undefined
-        this.#live--
-        task()
-      }
+      for (let next = this.#heap.take(now); next; next = this.#heap.take(now)) next.task()
     } finally {
-      // Disposed deadlines that are not due yet keep no process alive.
-      if (this.#live === 0) this.#stop()
+      if (this.#heap.size === 0) this.#stop()
       else this.#arm()
     }
   }

@@ -3,24 +3,35 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { Heap } from './heap.ts'
 
-function drain(heap: Heap<number>): number[] {
-  const items: number[] = []
-  for (let item = heap.pop(); item !== undefined; item = heap.pop()) items.push(item)
-  return items
-}
-
-test('items are returned in order, and only the retained ones', () => {
+test('each thing is taken once, at the last time that it was given, and all in their order', () => {
+  const step = fc.tuple(fc.nat(20), fc.option(fc.nat(30), { nil: Number.POSITIVE_INFINITY }))
   fc.assert(
-    fc.property(fc.array(fc.nat(100)), fc.nat(3), (items, divisor) => {
-      const heap = new Heap<number>((a, b) => a < b)
-      for (const item of items) heap.push(item)
-      const kept = items.filter(item => item % 4 !== divisor)
-      heap.retain(item => item % 4 !== divisor)
-      assert.equal(heap.size, kept.length)
+    fc.property(fc.array(step, { maxLength: 200 }), fc.nat(30), (steps, now) => {
+      const heap = new Heap<{ name: number; place: number }>((a, b) => a.name < b.name)
+      const things = Array.from({ length: 21 }, (_, name) => ({ name, place: -1 }))
+      const times = new Map<number, number>()
+      for (const [name, time] of steps) {
+        const thing = things[name]
+        if (thing) heap.put(thing, time)
+        if (time === Number.POSITIVE_INFINITY) times.delete(name)
+        else times.set(name, time)
+        assert.equal(heap.nextAt, Math.min(...times.values()))
+        assert.deepEqual(new Set(heap.things().map(each => each.name)), new Set(times.keys()))
+      }
+      const taken: number[] = []
+      for (let thing = heap.take(now); thing; thing = heap.take(now)) {
+        assert.equal(thing.place, -1)
+        taken.push(thing.name)
+      }
+      const due = [...times].filter(([, time]) => time <= now)
       assert.deepEqual(
-        drain(heap),
-        kept.toSorted((a, b) => a - b),
+        taken,
+        due.sort(([a, timeOfA], [b, timeOfB]) => timeOfA - timeOfB || a - b).map(([name]) => name),
       )
+      assert.equal(heap.size, times.size - due.length)
+      assert.equal(heap.nextAt, Math.min(...[...times.values()].filter(time => time > now)))
+      heap.clear()
+      assert.ok(things.every(({ place }) => place === -1))
     }),
   )
 })

@@ -1,6 +1,6 @@
 /** The listeners of trust bundles: which ones a change concerns, and the version that each gets. */
 
-import { type Listener, notify, type Subscribers, Subscription } from '../secrets/subscribers.ts'
+import { type Listener, notify, type Subscribers, Subscription } from '../secrets/watch.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import type { BundleTable } from './bundle-table.ts'
 import type { TrustBundle } from './trust-bundle.ts'

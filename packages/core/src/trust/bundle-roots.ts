@@ -1,44 +1,8 @@
 /** The roots that one bundle holds, each with its standing and its leases: how many fit, which gives way, and when each is unneeded. */
 
-import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type Standing, type TrustAnchor } from '../contract/trust-anchor.ts'
-import type { BundleReceipt } from './bundle-receipts.ts'
+import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type TrustAnchor } from '../contract/trust-anchor.ts'
+import { type BundleRoot, isGone, NO_OVERLAP } from './bundle-root.ts'
 import type { RootBudget } from './root-budget.ts'
-
-/** A new root that clients are to learn before leaves under it are served. */
-export interface Announcement {
-  readonly settlesAt: number
-  /** The end of the wait for silent clients. */
-  readonly waitUntil: number
-  /** Clients that use an older bundle, and have not answered the one with this root. */
-  readonly silent: Set<BundleReceipt>
-  readonly rejecting: Set<BundleReceipt>
-  /** An operator has decided against waiting for those that reject it. */
-  ignoresRejections: boolean
-  /** The next check without an answer; infinite once the wait for silent clients is over. */
-  lookAt: number
-}
-
-export interface BundleRoot {
-  readonly anchor: TrustAnchor
-  announcement: Announcement | undefined
-  /** An operator keeps it where it is: no leaf under it is served, and it is not removed. */
-  isHeld: boolean
-  /** Absent where the CA has never named it. */
-  standing: Standing | undefined
-  /** Whether the operator lists it: then nothing but its notAfter removes it. */
-  isConfigured: boolean
-  /** Leaves in use or waiting that chain to it. */
-  leases: number
-  /** The latest end of a certificate whose answer named it, or left it out first: until then peers may show leaves under it. */
-  leavesUntil: number
-  /** When the CA's list, or the answers if the list never had it, stopped naming it. */
-  givenUpAt?: number | undefined
-  /** When leaves under older roots began to follow. */
-  followedAt?: number | undefined
-}
-
-/** The `givenUpAt` of a root that leaves as soon as nothing needs it: long ago. */
-export const NO_OVERLAP = Number.MIN_SAFE_INTEGER
 
 /** Roots by fingerprint in order of arrival: at most 100, with `maxLength` characters of PEM together. */
 export class BundleRoots {
@@ -77,6 +41,36 @@ export class BundleRoots {
     return [...this.#roots.values()]
   }
 
+  /** Whether leaves under it may be served. */
+  isTrusted(fingerprint: string): boolean {
+    const present = this.#roots.get(fingerprint)
+    return !present || (!present.announcement && !present.isHeld)
+  }
+
+  /** Whether no root of the CA is in it: the next one has no older one to follow. */
+  get hasNoneOfTheCA(): boolean {
+    return this.values().every(({ standing }) => standing === undefined)
+  }
+
+  /** Leaves under older roots follow from now on; `false` if they have begun to already. */
+  follow(fingerprint: string, now: number): boolean {
+    const present = this.#roots.get(fingerprint)
+    if (!present || present.followedAt !== undefined) return false
+    present.followedAt = now
+    return true
+  }
+
+  /** Whether leaves under this root are to follow a newer one since `time`. */
+  isSuperseded(fingerprint: string, time: number): boolean {
+    const learnedAt = this.#roots.get(fingerprint)?.anchor.learnedAt ?? 0
+    return this.values().some(({ anchor, followedAt = 0 }) => followedAt > time && anchor.learnedAt > learnedAt)
+  }
+
+  /** Whether nobody lists any of its roots and no leaf needs one. */
+  get isUnneeded(): boolean {
+    return this.values().every(present => isGone(present) && !present.isConfigured && present.leases === 0)
+  }
+
   put(present: BundleRoot): void {
     const { fingerprint, pem } = present.anchor
     if (this.#roots.has(fingerprint)) return
@@ -94,7 +88,14 @@ export class BundleRoots {
     this.#budget?.release(anchor)
   }
 
-  /** A leaf under the root is gone. */
+  /** Keeps a root while a leaf under it is in use or waits: until {@link unlease}. */
+  lease(fingerprint: string): void {
+    const present = this.#roots.get(fingerprint)
+    if (!present) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
+    present.leases++
+  }
+
+  /** A leaf under the root is gone; the root may be gone, too. */
   unlease(fingerprint: string): void {
     const present = this.#roots.get(fingerprint)
     const orphans = this.#orphans.get(fingerprint) ?? 0
@@ -135,6 +136,24 @@ export class BundleRoots {
     return givenUp
   }
 
+  /** The operator lists only these. Returns the fingerprints that nobody lists any longer. */
+  configure(configured: ReadonlySet<string>): string[] {
+    const givenUp: string[] = []
+    for (const present of this.#roots.values()) {
+      const { fingerprint } = present.anchor
+      if (present.isConfigured && !configured.has(fingerprint)) {
+        present.standing ??= 'given-up'
+        if (present.standing === 'given-up') {
+          // Only the operator had listed it: no other node needs it longer.
+          present.givenUpAt = NO_OVERLAP
+          givenUp.push(fingerprint)
+        }
+      }
+      present.isConfigured = configured.has(fingerprint)
+    }
+    return givenUp
+  }
+
   /** An answer whose certificate ends at `notAfter` has only these. Returns whether it newly leaves out a root. */
   leaveOutAllBut(named: ReadonlySet<string>, now: number, notAfter: number): boolean {
     let some = false
@@ -159,19 +178,29 @@ export class BundleRoots {
     const overlapEnd = givenUpAt + this.#overlapMs
     return standing === 'inferred' ? Math.max(overlapEnd, leavesUntil) : overlapEnd
   }
-}
 
-/** Whether, by the CA, no leaf under it should remain. */
-export function isGone({ standing }: Pick<BundleRoot, 'standing'>): boolean {
-  return standing === 'given-up' || standing === 'revoked'
-}
+  /** Those that are expired, or unneeded by now and not held by an operator. */
+  unneeded(now: number): readonly BundleRoot[] {
+    // A leaf under an expired root has expired with it.
+    return this.values().filter(each => each.anchor.notAfter <= now || (!each.isHeld && this.unneededAt(each) <= now))
+  }
 
-/** Whether the CA's list, its latest answer or the operator has it now. */
-export function isListed({ standing, isConfigured, givenUpAt }: BundleRoot): boolean {
-  return isConfigured || (standing !== undefined && givenUpAt === undefined)
-}
+  /**
+   * When the next one may leave, expired roots aside; infinite if that is not known. Roots that were not revoked stay until
+   * `settledAt` at least.
+   */
+  nextUnneededAt(settledAt: number): number {
+    if (this.size === 1) return Number.POSITIVE_INFINITY
+    const times = this.values().map(root => {
+      if (root.isHeld) return Number.POSITIVE_INFINITY
+      return root.standing === 'revoked' ? this.unneededAt(root) : Math.max(this.unneededAt(root), settledAt)
+    })
+    return Math.min(...times)
+  }
 
-/** Whether the CA's list or the operator has it: a root that only answers name can be kept out. */
-export function isOnList({ standing, isConfigured }: BundleRoot): boolean {
-  return isConfigured || standing === 'listed'
+  /** When the next root expires, milliseconds since the epoch; infinite if none does. */
+  nextExpiry(now: number): number {
+    const ends = this.values().map(({ anchor }) => anchor.notAfter)
+    return Math.min(...ends.filter(notAfter => notAfter > now))
+  }
 }

@@ -112,7 +112,7 @@ export class BundleTable {
   isAnnouncing(name: string): boolean {
     return (
       this.named(name)
-        ?.roots()
+        ?.roots.values()
         .some(({ announcement }) => announcement !== undefined) ?? false
     )
   }
@@ -155,7 +155,7 @@ export function unionOf(own: TrustBundle | undefined, domain: TrustBundle | unde
   const known = unions.get(own.secret)
   if (known?.other === domain.secret) return known.union
   const roots = [...own.anchors(), ...domain.anchors()]
-  const union = bundleSecret(own.trustDomain, roots, domain.revocationOf(roots))
+  const union = bundleSecret(own.trustDomain, roots, domain.lists?.for(roots))
   unions.set(own.secret, { other: domain.secret, union })
   return union
 }

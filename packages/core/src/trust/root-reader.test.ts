@@ -7,7 +7,7 @@ import { garbleNotBefore } from '../../test/garble-date.ts'
 import { Bench } from '../../test/manager-bench.ts'
 import type { RootListener } from '../contract/root-source.ts'
 import { makeIssuer, type TestIssuer } from '../testing/test-ca.ts'
-import { nodeCertificateVerifier } from '../x509/ca-answer-verifier.ts'
+import { nodeCertificateVerifier } from '../x509/node-chain-reader.ts'
 import { RootReader } from './root-reader.ts'
 
 const NOW = Date.UTC(2026, 0, 1)

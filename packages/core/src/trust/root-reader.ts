@@ -2,10 +2,10 @@
 
 import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
+import { type CertificateVerifier, MAX_CLOCK_SKEW_MS } from '../contract/certificate-verifier.ts'
 import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { errorText } from '../text/error-text.ts'
-import { type CertificateVerifier, MAX_CLOCK_SKEW_MS } from '../x509/ca-answer-verifier.ts'
 import { datesOf, readCertificate } from '../x509/certificate.ts'
 
 /** How much is read in one turn, in characters. A root counts for at least {@link MIN_COST}: parsing a short one takes 30 µs too. */

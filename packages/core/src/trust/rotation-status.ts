@@ -1,9 +1,19 @@
-/** The operator's view of root rotations: each root with its phase, found by the start of its fingerprint. */
+/** The operator's view of bundles and root rotations: each root with its phase, found by the start of its fingerprint. */
 
-import type { RootPhase } from '../contract/trust-anchor.ts'
-import { type Announcement, type BundleRoot, isListed, isOnList } from './bundle-roots.ts'
+import type { RootPhase, TrustAnchor } from '../contract/trust-anchor.ts'
+import type { TrustBundleSecret } from '../secrets/secret-item.ts'
+import type { SpiffeId } from '../spiffe/spiffe-id.ts'
+import { type Announcement, type BundleRoot, isListed, isOnList } from './bundle-root.ts'
 import type { BundleTable } from './bundle-table.ts'
 import type { TrustBundle } from './trust-bundle.ts'
+
+/** The bundle of a trust domain, or the roots that count for one identity only. */
+export interface BundleEntry {
+  readonly trustDomain: string
+  readonly identity?: SpiffeId
+  readonly secret: TrustBundleSecret
+  readonly roots: readonly TrustAnchor[]
+}
 
 /** A fingerprint may be cut, as in git. */
 const LEAST_DIGITS = 6
@@ -58,10 +68,18 @@ export interface WaitedFor {
 /** The most clients named at a time. */
 const MAX_NAMED = 20
 
+/** The bundles of trust domains, then the bundles of identities with own roots. */
+export function bundleEntries(bundles: BundleTable): readonly BundleEntry[] {
+  return bundles.values().flatMap(bundle => {
+    const { trustDomain, secret, owner } = bundle
+    return secret ? [{ trustDomain, secret, roots: bundle.anchors(), ...(owner && { identity: owner }) }] : []
+  })
+}
+
 /** The rotations of all trust domains. */
 export function rotationsOf(bundles: BundleTable, now: number): readonly RotationStatus[] {
   return [...bundles.byTrustDomain.values()].map(bundle => {
-    const roots = bundle.roots().map(root => statusOf(bundle, root, now))
+    const roots = bundle.roots.values().map(root => statusOf(bundle, root, now))
     return { trustDomain: bundle.trustDomain, phase: rotationPhase(roots), roots }
   })
 }
@@ -69,7 +87,7 @@ export function rotationsOf(bundles: BundleTable, now: number): readonly Rotatio
 export function statusOf(bundle: TrustBundle, root: BundleRoot, now: number): RootStatus {
   const { anchor, announcement, leases } = root
   const { fingerprint, learnedAt, settlesAt, notAfter } = anchor
-  const leavesAt = bundle.leavesAt(fingerprint)
+  const leavesAt = bundle.roots.unneededAt(root)
   return {
     fingerprint,
     phase: rootPhase(bundle, root),
@@ -84,9 +102,22 @@ export function statusOf(bundle: TrustBundle, root: BundleRoot, now: number): Ro
   }
 }
 
-/** The one root whose fingerprint begins with `prefix`, or why there is none, with the remedy. */
-export function findRoot(bundles: BundleTable, prefix: string): { bundle: TrustBundle; root: BundleRoot } | string {
-  const all = [...bundles.byTrustDomain.values()].flatMap(bundle => bundle.roots().map(root => ({ bundle, root })))
+interface HeldRoot {
+  readonly bundle: TrustBundle
+  readonly root: BundleRoot
+}
+
+/** The one root whose fingerprint begins with `prefix`, or why it cannot be changed, with the remedy. */
+export function rootToChange(bundles: BundleTable, action: RootAction, prefix: string): HeldRoot | string {
+  const found = findRoot(bundles, prefix)
+  const isDropped = typeof found === 'object' && action === 'drop'
+  return (isDropped ? dropRefusal(found.bundle, found.root) : undefined) ?? found
+}
+
+function findRoot(bundles: BundleTable, prefix: string): HeldRoot | string {
+  const all = [...bundles.byTrustDomain.values()].flatMap(bundle =>
+    bundle.roots.values().map(root => ({ bundle, root })),
+  )
   const wanted = prefix.replaceAll(':', '').toLowerCase()
   const found = wanted.length < LEAST_DIGITS ? [] : all.filter(each => each.root.anchor.fingerprint.startsWith(wanted))
   const [first] = found

@@ -62,11 +62,11 @@ test('a root that the CA dropped is removed last: not while a leaf under it is i
   const bundle = new TrustBundle('td', 0)
   const old = (await learn(bundle, [a])).added[0]
   assert.ok(old)
-  bundle.lease(old.fingerprint)
+  bundle.roots.lease(old.fingerprint)
   assert.deepEqual((await learn(bundle, [b])).givenUp, [old.fingerprint])
   assert.equal(bundle.anchors().length, 2)
   assert.deepEqual(bundle.prune(NOW), [])
-  bundle.unlease(old.fingerprint)
+  bundle.roots.unlease(old.fingerprint)
   assert.equal(bundle.prune(NOW).length, 1)
   assert.deepEqual(
     bundle.anchors().map(anchor => anchor.pem),

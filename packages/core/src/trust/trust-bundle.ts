@@ -1,13 +1,15 @@
 /** The roots of one trust domain, and how they come and go: first old ∪ new, the old one last. */
 
-import { MAX_ROOTS, MAX_ROOTS_LENGTH, type Root, type StoredRoot, type TrustAnchor } from '../contract/trust-anchor.ts'
+import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import type { TrustBundleSecret } from '../secrets/secret-item.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import { type BundleRoot, BundleRoots, isGone, NO_OVERLAP } from './bundle-roots.ts'
+import { type BundleRoot, isGone, NO_OVERLAP } from './bundle-root.ts'
+import { BundleRoots } from './bundle-roots.ts'
 import { bundleSecret } from './bundle-secret.ts'
-import type { Revocation, RevocationLists } from './revocation.ts'
+import type { RevocationLists } from './revocation.ts'
 import { RevokedRoots } from './revoked-roots.ts'
 import { nameOf, type RootReader } from './root-reader.ts'
+import { readStored, toStored } from './stored-roots.ts'
 
 /** The result of {@link TrustBundle.learn} and {@link TrustBundle.configure}. */
 export interface Learned {
@@ -33,8 +35,8 @@ export class TrustBundle {
   readonly trustDomain: string
   readonly owner: SpiffeId | undefined
   readonly #settleMs: number
-  readonly #lists: RevocationLists | undefined
-  readonly #roots: BundleRoots
+  readonly lists: RevocationLists | undefined
+  readonly roots: BundleRoots
   readonly #revoked = new RevokedRoots()
   #secret: TrustBundleSecret | undefined
   /** When the next unneeded root leaves, milliseconds since the epoch; infinite if none will. */
@@ -58,8 +60,8 @@ export class TrustBundle {
     this.owner = owner
     this.trustDomain = trustDomain
     this.#settleMs = settleMs
-    this.#roots = roots
-    this.#lists = lists
+    this.roots = roots
+    this.lists = lists
   }
 
   /** The name of its ledger, and of the secret with its roots. */
@@ -73,29 +75,15 @@ export class TrustBundle {
   }
 
   anchors(): readonly TrustAnchor[] {
-    return this.#roots.values().map(present => present.anchor)
-  }
-
-  roots(): readonly BundleRoot[] {
-    return this.#roots.values()
-  }
-
-  root(fingerprint: string): BundleRoot | undefined {
-    return this.#roots.get(fingerprint)
-  }
-
-  /** Whether leaves under it may be served. */
-  isTrusted(fingerprint: string): boolean {
-    const present = this.#roots.get(fingerprint)
-    return !present || (!present.announcement && !present.isHeld)
+    return this.roots.values().map(present => present.anchor)
   }
 
   anchor(fingerprint: string): TrustAnchor | undefined {
-    return this.#roots.get(fingerprint)?.anchor
+    return this.roots.get(fingerprint)?.anchor
   }
 
   isGivenUp(fingerprint: string): boolean {
-    const present = this.#roots.get(fingerprint)
+    const present = this.roots.get(fingerprint)
     return present !== undefined && isGone(present) && !present.isConfigured
   }
 
@@ -104,28 +92,9 @@ export class TrustBundle {
     return this.#revoked.has(fingerprint)
   }
 
-  /** Whether no root of the CA is in it: the next one has no older one to follow. */
-  get hasNoneOfTheCA(): boolean {
-    return this.#roots.values().every(({ standing }) => standing === undefined)
-  }
-
-  /** Leaves under older roots follow from now on; `false` if they have begun to already. */
-  follow(fingerprint: string, now: number): boolean {
-    const present = this.#roots.get(fingerprint)
-    if (!present || present.followedAt !== undefined) return false
-    present.followedAt = now
-    return true
-  }
-
-  /** Whether leaves under this root are to follow a newer one since `time`. */
-  isSuperseded(fingerprint: string, time: number): boolean {
-    const learnedAt = this.#roots.get(fingerprint)?.anchor.learnedAt ?? 0
-    return this.#roots.values().some(({ anchor, followedAt = 0 }) => followedAt > time && anchor.learnedAt > learnedAt)
-  }
-
   /** Gives a root up as an operator: it leaves as soon as no leaf needs it. A root on a list would come back. */
   drop(fingerprint: string): void {
-    const present = this.#roots.get(fingerprint)
+    const present = this.roots.get(fingerprint)
     if (!present) return
     present.standing = 'revoked'
     present.givenUpAt = NO_OVERLAP
@@ -138,7 +107,7 @@ export class TrustBundle {
    */
   revoke(fingerprints: readonly string[]): readonly TrustAnchor[] {
     for (const fingerprint of fingerprints) this.drop(fingerprint)
-    const found = this.#roots
+    const found = this.roots
       .values()
       .filter(
         ({ anchor, isConfigured, isHeld }) => !isConfigured && !isHeld && fingerprints.includes(anchor.fingerprint),
@@ -146,20 +115,9 @@ export class TrustBundle {
     return this.#remove(found)
   }
 
-  /** Whether nobody lists any of its roots and no leaf needs one. */
-  get isUnneeded(): boolean {
-    return this.#roots.values().every(present => isGone(present) && !present.isConfigured && present.leases === 0)
-  }
-
-  /** When the next root expires, milliseconds since the epoch; infinite if none does. */
-  nextExpiry(now: number): number {
-    const ends = this.#roots.values().map(({ anchor }) => anchor.notAfter)
-    return Math.min(...ends.filter(notAfter => notAfter > now))
-  }
-
   /** When its next work falls due; infinite if none does. */
   get nextAt(): number {
-    const looks = this.#roots.values().map(({ announcement }) => announcement?.lookAt ?? Number.POSITIVE_INFINITY)
+    const looks = this.roots.values().map(({ announcement }) => announcement?.lookAt ?? Number.POSITIVE_INFINITY)
     return Math.min(this.pruneAt, this.expiresAt, ...looks)
   }
 
@@ -176,13 +134,13 @@ export class TrustBundle {
     const named = new Set(roots.map(root => root.fingerprint))
     const isList = from.kind === 'list'
     if (isList) for (const fingerprint of named) this.#revoked.delete(fingerprint)
-    const givenUp = isWhole && isList ? this.#roots.giveUpAllBut(named, now) : []
-    let isRenamed = isWhole && !isList && this.#roots.leaveOutAllBut(named, now, from.notAfter)
+    const givenUp = isWhole && isList ? this.roots.giveUpAllBut(named, now) : []
+    let isRenamed = isWhole && !isList && this.roots.leaveOutAllBut(named, now, from.notAfter)
     const standing = isList ? 'listed' : 'inferred'
     const adopted: TrustAnchor[] = []
     const news = roots.filter(({ fingerprint }) => {
       if (this.#revoked.has(fingerprint)) return false
-      const present = this.#roots.get(fingerprint)
+      const present = this.roots.get(fingerprint)
       if (!present) return true
       if (present.standing === undefined) adopted.push(present.anchor)
       else if (!isList && present.standing === 'listed') return false
@@ -207,53 +165,26 @@ export class TrustBundle {
     const settlesAt = this.#settlesAt(now)
     const configured = new Set(roots.map(({ fingerprint }) => fingerprint))
     for (const fingerprint of configured) this.#revoked.delete(fingerprint)
-    const givenUp: string[] = []
-    for (const present of this.#roots.values()) {
-      const { fingerprint } = present.anchor
-      if (present.isConfigured && !configured.has(fingerprint)) {
-        present.standing ??= 'given-up'
-        if (present.standing === 'given-up') {
-          // Only the operator had listed it: no other node needs it longer.
-          present.givenUpAt = NO_OVERLAP
-          givenUp.push(fingerprint)
-        }
-      }
-      present.isConfigured = configured.has(fingerprint)
-    }
-    const news = roots.filter(({ fingerprint }) => !this.#roots.get(fingerprint))
+    const givenUp = this.roots.configure(configured)
+    const news = roots.filter(({ fingerprint }) => !this.roots.get(fingerprint))
     const how = { now, settlesAt, isWhole: true }
     const added = this.#add(news, how, { standing: undefined, isConfigured: true })
     return { ...added, adopted: [], givenUp, isRenamed: false }
   }
 
   /** Restores the roots of the previous process. Returns why some were left out. */
-  restore(roots: readonly StoredRoot[], read: RootReader['readOne'], now: number): readonly string[] {
-    const rejected: string[] = []
-    for (const { pem, learnedAt, settlesAt, standing, leavesUntil, isHeld = false, ...times } of roots.slice(
-      0,
-      MAX_ROOTS,
-    )) {
-      const root = pem.length > MAX_ROOTS_LENGTH - this.#roots.length ? 'there is no room for it' : read(pem)
-      if (typeof root === 'string' || root.notAfter <= now) {
-        rejected.push(typeof root === 'string' ? root : `${nameOf(root.certificate)} has expired`)
-        continue
-      }
-      const anchor = {
-        ...root,
-        learnedAt: Math.min(learnedAt, now),
-        settlesAt: Math.min(settlesAt, now + this.#settleMs),
-      }
-      const { followedAt, givenUpAt = standing === 'given-up' ? now : undefined } = times
-      if (standing === 'revoked') {
-        this.#revoked.add(anchor)
-        // A root that is kept, such as the last one, keeps its time: it leaves as it would have without the restart.
-        if (givenUpAt === undefined) continue
-      }
-      const present = { anchor, standing, isConfigured: false, leases: 0, leavesUntil, followedAt, givenUpAt }
-      this.#roots.put({ ...present, announcement: undefined, isHeld })
-    }
-    if (this.#roots.size > 0) this.#rebuild()
+  restore(stored: readonly StoredRoot[], read: RootReader['readOne'], now: number): readonly string[] {
+    const { roots, revoked, rejected } = readStored(stored, read, now, this.#settleMs)
+    for (const anchor of revoked) this.#revoked.add(anchor)
+    for (const root of roots) this.roots.put(root)
+    if (roots.length > 0) this.#rebuild()
     return rejected
+  }
+
+  /** The roots as {@link restore} takes them up, without those that only the operator lists. */
+  stored(): readonly StoredRoot[] {
+    const present = this.roots.values().flatMap(toStored)
+    return [...present, ...this.#revoked.stored(present)]
   }
 
   /** Rebuilds its secret after the revocation lists changed. */
@@ -263,80 +194,23 @@ export class TrustBundle {
 
   /** Fingerprints of the roots, these or those that it holds, that a revocation list of their issuer names. */
   revokedByLists(others: readonly Root[] = []): readonly string[] {
-    return this.#lists?.revoked([...this.anchors(), ...others]).map(({ fingerprint }) => fingerprint) ?? []
-  }
-
-  /** The lists that are served beside these roots. */
-  revocationOf(roots: readonly Root[]): Revocation | undefined {
-    return this.#lists?.for(roots)
+    return this.lists?.revoked([...this.anchors(), ...others]).map(({ fingerprint }) => fingerprint) ?? []
   }
 
   /** Releases all roots; the bundle is not used again. */
   clear(): void {
-    for (const { anchor } of this.#roots.values()) this.#roots.delete(anchor)
+    for (const { anchor } of this.roots.values()) this.roots.delete(anchor)
     this.#secret = undefined
   }
 
-  /** The roots as `restore` takes them up, without those that only the operator lists. */
-  stored(): readonly StoredRoot[] {
-    const present = this.#roots.values().flatMap(({ standing, leavesUntil, givenUpAt, followedAt, ...root }) => {
-      const { pem, learnedAt, settlesAt } = root.anchor
-      if (standing === undefined) return []
-      const phase = { ...(root.announcement && { isAnnouncing: true }), ...(root.isHeld && { isHeld: true }) }
-      const times = { ...(givenUpAt !== undefined && { givenUpAt }), ...(followedAt !== undefined && { followedAt }) }
-      return [{ pem, learnedAt, settlesAt, standing, leavesUntil, ...times, ...phase }]
-    })
-    return [...present, ...this.#revoked.stored(present)]
-  }
-
-  /** Keeps a root while a leaf under it is in use or waits: until {@link unlease}. */
-  lease(fingerprint: string): void {
-    const present = this.#roots.get(fingerprint)
-    if (!present) throw new TypeError(`Cannot lease root ${fingerprint}: the bundle does not hold it`)
-    present.leases++
-  }
-
-  /** A leaf under the root is gone; the root may be gone, too. */
-  unlease(fingerprint: string): void {
-    this.#roots.unlease(fingerprint)
-  }
-
-  /**
-   * Removes roots that are expired or {@link BundleRoots.unneededAt | unneeded}. Keeps leased roots, those that an operator
-   * lists or holds, until they expire, and the last one always. Returns those that were removed.
-   */
+  /** Removes roots that are {@link BundleRoots.unneeded | unneeded}; the last one stays. Returns those that were removed. */
   prune(now: number): readonly TrustAnchor[] {
-    const unneeded = this.#roots.values().filter(present => {
-      // A leaf under an expired root has expired with it.
-      if (present.anchor.notAfter <= now) return true
-      return !present.isHeld && this.#roots.unneededAt(present) <= now
-    })
-    return this.#remove(unneeded)
-  }
-
-  /**
-   * When {@link prune} has something to remove, expired roots aside; infinite if that is not known. Roots that were not
-   * revoked stay until `settledAt` at least.
-   */
-  prunableAt(settledAt: number): number {
-    const candidates = this.#roots.values().filter(({ isHeld }) => !isHeld)
-    if (this.#roots.size === 1) return Number.POSITIVE_INFINITY
-    const times = candidates.map(present => {
-      const unneededAt = this.#roots.unneededAt(present)
-      return present.standing === 'revoked' ? unneededAt : Math.max(unneededAt, settledAt)
-    })
-    return Math.min(...times)
-  }
-
-  /** When a root leaves, as things are; infinite while somebody lists it or a leaf needs it. */
-  leavesAt(fingerprint: string): number {
-    const present = this.#roots.get(fingerprint)
-    return present ? this.#roots.unneededAt(present) : Number.POSITIVE_INFINITY
+    return this.#remove(this.roots.unneeded(now))
   }
 
   /** Only a root that comes after others of the CA can meet peers that do not know it. */
   #settlesAt(now: number): number {
-    return this.hasNoneOfTheCA ? now : now + this.#settleMs
+    return this.roots.hasNoneOfTheCA ? now : now + this.#settleMs
   }
 
   #add(
@@ -344,26 +218,26 @@ export class TrustBundle {
     { now, settlesAt, isWhole }: { readonly now: number; readonly settlesAt: number; readonly isWhole: boolean },
     origin: Pick<BundleRoot, 'standing' | 'isConfigured'> & Partial<Pick<BundleRoot, 'leavesUntil'>>,
   ): Pick<Learned, 'added' | 'rejected'> {
-    const { size } = this.#roots
+    const { size } = this.roots
     const added: TrustAnchor[] = []
     const rejected: string[] = []
     // Later than all others, so that their order is known even where the clock was set back.
-    const learnedAt = Math.max(now, ...this.#roots.values().map(({ anchor }) => anchor.learnedAt + 1))
+    const learnedAt = Math.max(now, ...this.roots.values().map(({ anchor }) => anchor.learnedAt + 1))
     const revoked = new Set(this.revokedByLists(roots))
     for (const root of roots) {
       if (revoked.has(root.fingerprint)) {
         rejected.push(`${nameOf(root.certificate)} is named by a revocation list of its issuer`)
         continue
       }
-      if (!this.#roots.makeRoom(root, now, isWhole)) {
-        rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.#roots.size} that are trusted`)
+      if (!this.roots.makeRoom(root, now, isWhole)) {
+        rejected.push(`${nameOf(root.certificate)} has no room beside the ${this.roots.size} that are trusted`)
         continue
       }
       const anchor = { ...root, learnedAt, settlesAt }
-      this.#roots.put({ anchor, leavesUntil: 0, ...origin, leases: 0, announcement: undefined, isHeld: false })
+      this.roots.put({ anchor, leavesUntil: 0, ...origin, leases: 0, announcement: undefined, isHeld: false })
       added.push(anchor)
     }
-    if (added.length > 0 || this.#roots.size < size) this.#rebuild()
+    if (added.length > 0 || this.roots.size < size) this.#rebuild()
     return { added, rejected }
   }
 
@@ -371,8 +245,8 @@ export class TrustBundle {
   #remove(roots: readonly BundleRoot[]): readonly TrustAnchor[] {
     const removed: TrustAnchor[] = []
     for (const { anchor } of roots) {
-      if (this.#roots.size === 1) break
-      this.#roots.delete(anchor)
+      if (this.roots.size === 1) break
+      this.roots.delete(anchor)
       removed.push(anchor)
     }
     if (removed.length > 0) this.#rebuild()
@@ -381,6 +255,6 @@ export class TrustBundle {
 
   #rebuild(): void {
     const anchors = this.anchors()
-    this.#secret = bundleSecret(this.trustDomain, anchors, this.revocationOf(anchors))
+    this.#secret = bundleSecret(this.trustDomain, anchors, this.lists?.for(anchors))
   }
 }

@@ -4,10 +4,11 @@ import { X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { ExtendedKeyUsage, KeyUsageFlags } from '@peculiar/x509'
 import { CAError, type CertificateRequest } from '../contract/ca-client.ts'
+import type { Expectation } from '../contract/certificate-verifier.ts'
 import { FakeClock } from '../testing/fake-clock.ts'
 import { type CertificateOverrides, makeIssuer, TestCA } from '../testing/test-ca.ts'
 import { TestKeyGenerator } from '../testing/test-key-generator.ts'
-import { type Expectation, nodeCertificateVerifier } from './ca-answer-verifier.ts'
+import { nodeCertificateVerifier } from './node-chain-reader.ts'
 import { derToPem } from './pem.ts'
 
 const MINUTE = 60_000

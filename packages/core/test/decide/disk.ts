@@ -1,7 +1,7 @@
 /** Data that outlives a process: certificates and roots, and the dates of reads. */
 
 import type { StoredRoot } from '../../src/contract/trust-anchor.ts'
-import type { Found } from '../../src/decide/event.ts'
+import type { Found } from '../../src/decide/step.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 import type { Identity } from '../../src/state/identity.ts'
 

@@ -1,6 +1,6 @@
 /** Work under way outside of `decide`: calls to the CA, and reads from the disk. */
 
-import type { RestoreSource } from '../../src/decide/event.ts'
+import type { RestoreSource } from '../../src/decide/step.ts'
 import type { Identity } from '../../src/state/identity.ts'
 
 /** One call to the CA. Times are milliseconds since the epoch. */

@@ -2,8 +2,15 @@
 
 import { wishText } from '../../src/contract/certificate-wish.ts'
 import type { SealedKey } from '../../src/contract/key-vault.ts'
-import { failingWith, type Identity, isAlone, nextAt, type Request, usable } from '../../src/state/identity.ts'
-import type { Issued } from '../../src/state/issued.ts'
+import {
+  failingWith,
+  type Identity,
+  type Issued,
+  isAlone,
+  nextAt,
+  type Request,
+  usable,
+} from '../../src/state/identity.ts'
 import { isUsed } from '../../src/state/state.ts'
 import type { TrustBundle } from '../../src/trust/trust-bundle.ts'
 import type { World } from './world.ts'
@@ -154,7 +161,7 @@ function checkBundles({ state, published, wakeAt }: World): void {
   for (const bundle of state.bundles.values()) {
     claim(wakeAt <= bundle.nextAt, () => `the next wake is later than ${bundle.name} is due`)
     claim(published.get(bundle.name)?.version === bundle.secret?.version, () => `${bundle.name} is not published`)
-    for (const { anchor, leases } of bundle.roots()) {
+    for (const { anchor, leases } of bundle.roots.values()) {
       const expected = leaves.get(bundle)?.get(anchor.fingerprint) ?? 0
       claim(leases === expected, () => `${bundle.name} counts ${leases} leaves of ${expected}`)
     }

@@ -1,12 +1,12 @@
 /** A CA that answers as its mode says: well, badly, late, or never. */
 
 import { CAError } from '../../src/contract/ca-client.ts'
+import type { VerifiedChain } from '../../src/contract/certificate-verifier.ts'
 import { plainKeyVault, SealedKey } from '../../src/contract/key-vault.ts'
 import type { Root } from '../../src/contract/trust-anchor.ts'
-import type { Answer } from '../../src/decide/event.ts'
+import type { Answer } from '../../src/decide/step.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 import type { Request } from '../../src/state/identity.ts'
-import type { VerifiedChain } from '../../src/x509/ca-answer-verifier.ts'
 import { type Authority, SERIALS, serialOf } from './fixtures.ts'
 import type { Random } from './random.ts'
 

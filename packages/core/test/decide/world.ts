@@ -1,8 +1,7 @@
 /** Drives `decide` as the engine does: events from outside, and all that falls due, in the order of time. */
 
 import { decide } from '../../src/decide/decide.ts'
-import type { Action, Event } from '../../src/decide/event.ts'
-import type { Policy } from '../../src/decide/step.ts'
+import type { Action, Event, Policy } from '../../src/decide/step.ts'
 import { nextWake } from '../../src/decide/wake.ts'
 import type { SpiffeId } from '../../src/spiffe/spiffe-id.ts'
 import { newState, type State } from '../../src/state/state.ts'
@@ -200,7 +199,7 @@ export class World extends Performer {
   /** As an operator does. */
   changeRoot(fingerprint: string, action: RootAction): void {
     const bundle = this.state.bundles.get(TRUST_DOMAIN)
-    const root = bundle?.root(fingerprint)
+    const root = bundle?.roots.get(fingerprint)
     if (!bundle || !root) return
     if (action === 'drop' && dropRefusal(bundle, root) !== undefined) return
     this.dispatch({ kind: 'rootChanged', bundle, fingerprint, action })

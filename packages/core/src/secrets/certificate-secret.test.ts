@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { inspect } from 'node:util'
 import { plainKeyVault, SealedKey } from '../contract/key-vault.ts'
 import { privateKeyOf } from '../testing/reveal-key.ts'
-import { CertificateSecret } from './secret-item.ts'
+import { CertificateSecret } from './certificate-secret.ts'
 
 const [LEAF, INTERMEDIATE, OTHER] = ['leaf', 'intermediate', 'other'].map(
   text => `-----BEGIN CERTIFICATE-----\n${text}\n-----END CERTIFICATE-----\n`,
