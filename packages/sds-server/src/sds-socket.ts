@@ -7,7 +7,7 @@ import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
 import { DEFAULT_WORKLOAD_API } from './defaults.ts'
-import { DiscoveryService, SDS_SERVICE } from './grpc/discovery-service.ts'
+import { discoveryMethods, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HealthService } from './grpc/health-service.ts'
 import { SessionGuard } from './grpc/session-guard.ts'
 import { Sessions } from './grpc/sessions.ts'
@@ -17,7 +17,7 @@ import { AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { LiveOwnerError, SdsServerError } from './socket/sds-server-error.ts'
 import type { SocketFileEvent } from './socket/socket-file.ts'
-import { WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
+import { WORKLOAD_SERVICE, workloadMethods } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
 export interface AccessConfig extends SocketAccess {
@@ -103,13 +103,15 @@ export class SdsSocket {
     })
     const bounds = { maxBytes: limits.messageBytes, deadlines: this.#deadlines }
     this.#calls = new SocketCalls(context, this.#room, bounds)
-    const discovery = new DiscoveryService(context, this.#calls, limits.names)
-    const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
-    this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
+    this.#health = new HealthService(isServed ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
     this.#sessions = new Sessions(context, limits.streams)
     this.#guard = new SessionGuard({
       clock: context.clock,
-      methods: new Map([...discovery.openers, ...this.#health.openers, ...(workload?.openers ?? [])]),
+      methods: new Map([
+        ...discoveryMethods(context, this.#calls, limits.names),
+        ...(isServed ? workloadMethods(context, this.#calls, limits.names) : []),
+        ...this.#health.openers,
+      ]),
       openings: context.openings,
       deadlines: this.#deadlines,
       connections: () => this.#gate.connections(),

@@ -1,16 +1,12 @@
 /** A gRPC call on its HTTP/2 stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
-import { after, type Clock } from '@livery/core/plugin'
+import type { Clock } from '@livery/core/plugin'
 import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { startDeadline } from './call-deadline.ts'
 import { onReceived } from './delivery.ts'
-import { toStatusError } from './grpc-status.ts'
-
-interface CallStatus {
-  readonly code: number
-  readonly details: string
-}
+import { type CallStatus, closeAnswered, respond, sendStatus, statusOf } from './grpc-status.ts'
 
 /** The value of a header; several are joined by ", ". */
 export type HeaderReader = (name: string) => string | undefined
@@ -35,26 +31,6 @@ export interface CallListener {
   onEnd(): void
 }
 
-const HEADERS = {
-  ':status': '200',
-  'content-type': 'application/grpc+proto',
-  'grpc-accept-encoding': 'identity,deflate,gzip',
-}
-/** Names and values in turn: Node keeps the headers as long as the stream, and copies an object but not a list. */
-const RESPONSE: readonly string[] = Object.entries(HEADERS).flat()
-/** No date, which gRPC does not use: Node would add one to the list above. */
-const WITH_TRAILERS = { waitForTrailers: true, sendDate: false }
-const WITHOUT_BODY = { endStream: true, sendDate: false }
-
-const TIMEOUT = /^(\d{1,8})([HMSmun])$/
-const UNIT_MS: ReadonlyMap<string | undefined, number> = new Map([
-  ['H', 3_600_000],
-  ['M', 60_000],
-  ['S', 1_000],
-  ['m', 1],
-  ['u', 1e-3],
-  ['n', 1e-6],
-])
 /** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
 const COPY_BELOW = 0.5
 
@@ -83,7 +59,8 @@ export class Http2Call {
     listener.onHeaders(readerOf(headers))
     const timeout = headers['grpc-timeout']
     // A deadline would keep a call in memory that was refused for its headers.
-    if (timeout !== undefined && !this.#hasEnded) this.#setDeadline(timeout.toString(), listener)
+    if (timeout !== undefined && !this.#hasEnded)
+      this.#deadline = startDeadline(timeout.toString(), this.#clock, listener)
     this.#read(requests)
   }
 
@@ -124,7 +101,7 @@ export class Http2Call {
       frame.release(false)
       return
     }
-    if (!stream.headersSent) stream.respond(RESPONSE, WITH_TRAILERS)
+    if (!stream.headersSent) respond(stream)
     const { session } = stream
     stream.write(frame.bytes, error => {
       // Node 26.10 reports no error for the write that a destroyed stream was in the middle of.
@@ -146,26 +123,16 @@ export class Http2Call {
   }
 
   /** Ends the call, behind the frames that were sent. */
-  sendStatus({ code, details }: CallStatus): void {
+  sendStatus(status: CallStatus): void {
     const stream = this.#stream
     if (this.#hasStatus || stream.destroyed || stream.closed) return
     this.#hasStatus = true
-    const trailers = { 'grpc-status': String(code), 'grpc-message': encodeURI(details.toWellFormed()) }
-    if (!stream.headersSent) {
-      stream.respond({ ...HEADERS, ...trailers }, WITHOUT_BODY)
-      this.#end()
-      return
-    }
-    stream.once('wantTrailers', () => {
-      stream.sendTrailers(trailers)
-      this.#end()
-    })
-    stream.end()
+    sendStatus(stream, status, () => this.#end())
   }
 
   /** Ends a call that was not started. */
   refuse(refusal: StreamRefusal): void {
-    this.sendStatus(toStatusError(refusal))
+    this.sendStatus(statusOf(refusal))
     closeAnswered(this.#stream)
   }
 
@@ -202,18 +169,6 @@ export class Http2Call {
     stream.on('end', () => requests.endOfStream())
   }
 
-  #setDeadline(timeout: string, listener: CallListener): void {
-    const [, amount, unit] = TIMEOUT.exec(timeout) ?? []
-    const unitMs = UNIT_MS.get(unit)
-    if (unitMs === undefined) {
-      listener.refuse(new StreamRefusal('invalid-argument', 'the header grpc-timeout is not a time, such as 10S'))
-      return
-    }
-    this.#deadline = after(this.#clock, Number(amount) * unitMs, () =>
-      listener.refuse(new StreamRefusal('deadline-exceeded', 'the deadline of the caller has passed')),
-    )
-  }
-
   #end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
@@ -228,22 +183,6 @@ export class Http2Call {
 
 /** Its public part. */
 export type Call = Pick<Http2Call, keyof Http2Call>
-
-/** Answers a stream that is no gRPC call: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md#requests */
-export function refuseMediaType(stream: ServerHttp2Stream): void {
-  stream.respond({ ':status': 415 }, WITHOUT_BODY)
-  stream.resume()
-  closeAnswered(stream)
-}
-
-/**
- * Closes a stream whose peer does not end its side. It is reset without an error, as gRPC asks of servers, but not behind
- * trailers, which the reset would overtake: https://httpwg.org/specs/rfc9113.html#rfc.section.8.1
- */
-function closeAnswered(stream: ServerHttp2Stream): void {
-  // A reset overtakes headers of the same turn of the event loop since Node 26.8.
-  if (!stream.readableEnded && stream.sentTrailers === undefined) setImmediate(() => stream.close())
-}
 
 /** Outside the class: closures of one function share their captures, and one of them lives as long as the call. */
 function readerOf(headers: IncomingHttpHeaders): HeaderReader {

@@ -22,16 +22,12 @@ export interface RequestListener {
   refuse(error: unknown): void
 }
 
-/**
- * `unasked`: the next message is not wanted yet, and waits. `asked`: it is handed out when it arrives. `queued`: it has
- * arrived, and waits for the turn of its caller. Inside a read, `reading` and `handing-out` stand for `asked` and
- * `unasked`.
- */
-type State = 'unasked' | 'asked' | 'queued' | 'reading' | 'handing-out' | 'over'
+/** `queued`: a message has arrived, and waits for the turn of its caller. `suspended`: no message is wanted. */
+type State = 'reading' | 'queued' | 'suspended' | 'over'
 
 /**
- * Takes every DATA frame of the call, and hands out one message each time that `startRead` asks for it and its caller's
- * turn has come. Until then the call is paused. The peer can fill its window (64 KiB) meanwhile, which is charged, too.
+ * Takes every DATA frame of the call, and hands out each message when its caller's turn has come. What comes while no message is
+ * handed out waits in the window of the peer (64 KiB), and is charged.
  */
 export class IncomingRequests implements DataSink, Late, RequestReader {
   readonly #call: Call
@@ -39,10 +35,10 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   readonly #deadlines: DeadlineQueue
   readonly #listener: RequestListener
   readonly #assembler: MessageAssembler
-  #state: State = 'unasked'
+  #state: State = 'reading'
   /** The message that has a deadline: the first one, or one that began. */
   #due: 'first' | 'begun' | undefined = 'first'
-  /** Bytes that were read and not handed out yet: only while `unasked` or `queued`. */
+  /** Bytes that were read and not handed out yet. */
   #rest: Buffer | undefined
   #charged = 0
 
@@ -51,28 +47,33 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#connection = connection
     this.#deadlines = deadlines
     this.#listener = listener
-    this.#assembler = new MessageAssembler(maxBytes, bytes => this.#chargeMore(bytes))
+    this.#assembler = new MessageAssembler(maxBytes, bytes => this.#charge(bytes))
     deadlines.add(this)
   }
 
-  /** Asks for the next message, if none is asked for; one that was received before arrives inside this call. */
-  startRead(): void {
-    if (this.#state === 'handing-out') this.#state = 'reading'
-    if (this.#state === 'unasked') this.takeTurn()
+  /** Hands out no message until `resume`. */
+  suspend(): void {
+    if (this.#state === 'queued') this.#connection.budget.requests.delete(this)
+    if (this.#state !== 'over') this.#state = 'suspended'
+  }
+
+  /** A message that was received meanwhile arrives inside this call. */
+  resume(): void {
+    if (this.#state === 'suspended') this.takeTurn()
   }
 
   takeTurn(): void {
-    this.#state = 'asked'
+    this.#state = 'reading'
     const rest = this.#rest
     this.#rest = undefined
     if (rest) this.#consume(rest)
-    if (this.#is('asked') && this.#call.isPaused) this.#call.resume()
+    if (this.#is('reading') && this.#call.isPaused) this.#call.resume()
     this.#adjustCharge()
     if (this.#call.isHalfClosed) this.endOfStream()
   }
 
   endOfStream(): void {
-    if (this.#state === 'asked') this.#listener.onHalfClose()
+    if (this.#state === 'reading') this.#listener.onHalfClose()
   }
 
   write(data: Buffer): void {
@@ -82,8 +83,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
       return
     }
     this.#connection.messageBytes += data.length
-    if (this.#rest) this.#append(this.#rest, data)
-    else this.#consume(data)
+    this.#consume(data)
     this.#adjustCharge()
   }
 
@@ -105,7 +105,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   /** Releases everything that is held; no message is handed out afterwards. */
   stop(): void {
     if (this.#state === 'over') return
-    if (this.#state === 'queued') this.#connection.budget.requests.delete(this)
+    this.suspend()
     this.#state = 'over'
     this.#rest = undefined
     if (this.#due) this.#deadlines.delete(this)
@@ -117,22 +117,21 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   }
 
   #consume(data: Buffer): void {
-    if (this.#state === 'asked') this.#state = 'reading'
     try {
       let start = 0
-      while (start < data.length && this.#is('reading') && this.#isAdmitted()) {
+      while (start < data.length && !this.#rest && this.#is('reading') && this.#isAdmitted()) {
         const found = this.#assembler.read(data, start)
         start = found ? found.end : data.length
         if (found) this.#handOut(found.message)
         else this.#addFragment(data.length)
       }
-      if (start < data.length && !this.#is('over')) this.#hold(data.subarray(start))
-      this.#watchPartial()
+      if (start < data.length && !this.#is('over')) this.#keep(data.subarray(start))
+      if (!this.#due && !this.#is('over') && this.#assembler.isPartial) {
+        this.#due = 'begun'
+        this.#deadlines.add(this)
+      }
     } catch (error) {
       this.#refuse(error)
-    } finally {
-      if (this.#is('reading')) this.#state = 'asked'
-      if (this.#is('handing-out')) this.#state = 'unasked'
     }
   }
 
@@ -147,35 +146,18 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     if (this.#due) this.#deadlines.delete(this)
     if (this.#due === 'first') this.#connection.allowance.add()
     this.#due = undefined
-    this.#state = 'handing-out'
     this.#listener.onMessage(message)
     const { requests, pace } = this.#connection.budget
     requests.count(pace)
   }
 
   /** The call is paused only when more arrives while it waits for a turn: a pause costs a third of a response. */
-  #hold(rest: Buffer): void {
-    this.#chargeMore(rest.length)
-    this.#rest = Buffer.from(rest)
-    if (!this.#call.isPaused && !this.#is('queued')) this.#call.pause()
-  }
-
-  #append(rest: Buffer, data: Buffer): void {
-    this.#addFragment(data.length)
-    try {
-      this.#chargeMore(data.length)
-    } catch (error) {
-      this.#refuse(error)
-      return
-    }
-    this.#rest = Buffer.concat([rest, data])
-    if (!this.#call.isPaused) this.#call.pause()
-  }
-
-  #watchPartial(): void {
-    if (this.#due || this.#is('over') || !this.#assembler.isPartial) return
-    this.#due = 'begun'
-    this.#deadlines.add(this)
+  #keep(data: Buffer): void {
+    const rest = this.#rest
+    if (rest) this.#addFragment(data.length)
+    this.#charge(data.length)
+    this.#rest = rest ? Buffer.concat([rest, data]) : Buffer.from(data)
+    if (!this.#call.isPaused && (rest || !this.#is('queued'))) this.#call.pause()
   }
 
   /** A method, since TypeScript would narrow the field across calls that change it. */
@@ -187,7 +169,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#connection.budget.account.reads.spendOnFragment(bytes)
   }
 
-  #chargeMore(bytes: number): void {
+  #charge(bytes: number): void {
     this.#connection.budget.chargeOrRefuse(bytes, 'more unread requests')
     this.#charged += bytes
   }
@@ -199,7 +181,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     const unread = isPaused ? this.#call.unreadBytes : 0
     const surplus = this.#charged - unread - (this.#rest?.length ?? 0) - this.#assembler.heldBytes
     try {
-      if (surplus < 0) this.#chargeMore(-surplus)
+      if (surplus < 0) this.#charge(-surplus)
     } catch (error) {
       this.#refuse(error)
       return

@@ -13,8 +13,7 @@ import { UnaryCall, type UnaryMethod } from './unary-call.ts'
 
 /** A call as it is listed. */
 export interface OpenStream {
-  /** Its caller, if known. */
-  readonly subject: string | undefined
+  readonly connection: Connection
   info(): StreamInfo
   /** See `DiscoveryStream`; empty for a fetch, which is answered once. */
   subscribed(only?: string): Iterable<SubscribedName>
@@ -51,7 +50,8 @@ export class SocketCalls implements CallHost {
 
   /** Call after the permissions of callers changed, or of one subject. */
   review(subject?: string): void {
-    for (const stream of this.#open) if (subject === undefined || stream.subject === subject) stream.review()
+    for (const stream of this.#open)
+      if (subject === undefined || stream.connection.info.subject === subject) stream.review()
   }
 
   /** Ends every stream with UNAVAILABLE, so that its peer reconnects. */

@@ -129,7 +129,7 @@ async function openStream() {
     requestName: 'discovery request',
     maxNames: 10,
     decode: decodeDiscoveryRequest,
-    encodeMessage: message => encoder.encodeMessage(message),
+    encoder,
     context,
     createStream: (each, subscriptions) => new SotwStream(each, subscriptions),
   }

@@ -4,7 +4,7 @@ import type { CallBound, CallerBudget } from '../budget/caller-budget.ts'
 import type { Late } from '../budget/deadline-queue.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { OK, toStatusError } from './grpc-status.ts'
+import { OK, statusOf } from './grpc-status.ts'
 import type { CallListener, DataSink, Http2Call } from './http2-call.ts'
 import { MessageAssembler } from './message-assembler.ts'
 import type { CallHost } from './stream-call.ts'
@@ -58,7 +58,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
   /** Ends the call with a status: of a `StreamRefusal`, or for a bug. */
   refuse(error: unknown): void {
     this.#stop()
-    this.#call.sendStatus(toStatusError(error))
+    this.#call.sendStatus(statusOf(error))
   }
 
   onHeaders(): void {}

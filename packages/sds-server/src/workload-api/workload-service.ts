@@ -33,17 +33,18 @@ export interface WorkloadContext extends StreamCallContext {
   readonly jwtBundles: WorkloadEncoder
 }
 
-export class WorkloadService {
-  readonly openers: ReadonlyMap<string, CallOpener>
-
-  constructor(context: WorkloadContext, calls: SocketCalls, maxNames: number) {
-    this.openers = new Map(
-      METHODS.map(name => {
-        const method = { ...methodOf(name, context), maxNames, context }
-        return [`/${WORKLOAD_SERVICE}/${name}`, (call, connection) => calls.serve(call, connection, method)]
-      }),
-    )
-  }
+/** The methods by path. */
+export function workloadMethods(
+  context: WorkloadContext,
+  calls: SocketCalls,
+  maxNames: number,
+): ReadonlyMap<string, CallOpener> {
+  return new Map(
+    METHODS.map(name => {
+      const method = { ...methodOf(name, context), maxNames, context }
+      return [`/${WORKLOAD_SERVICE}/${name}`, (call, connection) => calls.serve(call, connection, method)]
+    }),
+  )
 }
 
 type Method = Omit<StreamMethod<WorkloadRequest, WorkloadMessage>, 'maxNames' | 'context'>
@@ -59,9 +60,12 @@ function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
     case 'FetchJWTBundles':
       return { ...common, ...served('trust-domains', context.jwtBundles, context) }
     case 'FetchJWTSVID':
-      return { ...common, ...unserved('this agent issues X.509-SVIDs, and no JWT-SVIDs') }
+      return { ...common, ...unserved('this agent issues X.509-SVIDs, and no JWT-SVIDs', context) }
     case 'ValidateJWTSVID':
-      return { ...common, ...unserved('this agent has the JWT keys of no trust domain, and validates no JWT-SVIDs') }
+      return {
+        ...common,
+        ...unserved('this agent has the JWT keys of no trust domain, and validates no JWT-SVIDs', context),
+      }
   }
 }
 
@@ -70,7 +74,7 @@ function served(content: WorkloadContent, encoder: WorkloadEncoder, { names }: W
   return {
     createStream: (context: StreamContext, subscriptions: Subscriptions) =>
       new WorkloadStream(context, subscriptions, options),
-    encodeMessage: (message: WorkloadMessage) => encoder.encodeMessage(message),
+    encoder,
   }
 }
 
@@ -81,12 +85,13 @@ const SILENT: DiscoveryStream<WorkloadRequest, WorkloadMessage> = {
 }
 
 /** `reason`: for the status UNIMPLEMENTED. */
-function unserved(reason: string): Pick<Method, 'createStream' | 'encodeMessage' | 'checkHeaders'> {
+function unserved(
+  reason: string,
+  { svids: encoder }: WorkloadContext,
+): Pick<Method, 'createStream' | 'encoder' | 'checkHeaders'> {
   return {
     createStream: () => SILENT,
-    encodeMessage: () => {
-      throw new Error('Cannot encode a response: this method has none')
-    },
+    encoder,
     checkHeaders(header) {
       checkHeaders(header)
       throw new StreamRefusal('unimplemented', reason)
