@@ -1,5 +1,6 @@
 /** A gRPC call on its HTTP/2 stream: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 import type { IncomingHttpHeaders, ServerHttp2Stream } from 'node:http2'
+import type { Readable } from 'node:stream'
 import type { Clock } from '@livery/core/plugin'
 import type { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
@@ -7,19 +8,10 @@ import type { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { startDeadline } from './call-deadline.ts'
 import { onReceived } from './delivery.ts'
 import { type CallStatus, closeAnswered, respond, sendStatus, statusOf } from './grpc-status.ts'
+import { resumeReading } from './incoming-requests.ts'
 
 /** The value of a header; several are joined by ", ". */
 export type HeaderReader = (name: string) => string | undefined
-
-/** Takes what arrives. */
-export interface DataSink {
-  /** Called with each DATA frame; frames that come while the call is paused follow when it is resumed. */
-  write(data: Buffer): void
-  /** Called while the call is paused, with the length of each DATA frame, which waits now. */
-  onUnread(bytes: number): void
-  /** Called when the peer has ended its side, behind all DATA frames. */
-  endOfStream(): void
-}
 
 /** The listener of one call. */
 export interface CallListener {
@@ -31,9 +23,6 @@ export interface CallListener {
   onEnd(): void
 }
 
-/** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
-const COPY_BELOW = 0.5
-
 /** A call that is open for hours keeps no headers. */
 export class Http2Call {
   readonly #stream: ServerHttp2Stream
@@ -41,7 +30,6 @@ export class Http2Call {
   #headers: IncomingHttpHeaders | undefined
   #listener: CallListener | undefined
   #deadline: Disposable | undefined
-  #isPaused = false
   #hasStatus = false
   #hasEnded = false
 
@@ -51,7 +39,7 @@ export class Http2Call {
     this.#clock = clock
   }
 
-  start(requests: DataSink, listener: CallListener): void {
+  start(listener: CallListener): void {
     const headers = this.#headers ?? {}
     this.#headers = undefined
     this.#listener = listener
@@ -61,34 +49,11 @@ export class Http2Call {
     // A deadline would keep a call in memory that was refused for its headers.
     if (timeout !== undefined && !this.#hasEnded)
       this.#deadline = startDeadline(timeout.toString(), this.#clock, listener)
-    this.#read(requests)
   }
 
-  get isPaused(): boolean {
-    return this.#isPaused
-  }
-
-  /** Bytes that came while the call was paused. */
-  get unreadBytes(): number {
-    return this.#stream.readableLength
-  }
-
-  /** Whether the peer has ended its side, and the sink knows. */
-  get isHalfClosed(): boolean {
-    return this.#stream.readableEnded
-  }
-
-  /** Stops reading: frames wait until the window of the stream is full. */
-  pause(): void {
-    this.#isPaused = true
-    this.#stream.pause()
-  }
-
-  resume(): void {
-    this.#isPaused = false
-    this.#stream.resume()
-    // Only this reopens the window after a pause in which no frame went through the stream's buffer.
-    this.#stream._read(0)
+  /** The bytes of the peer. */
+  get incoming(): Readable {
+    return this.#stream
   }
 
   /**
@@ -147,35 +112,12 @@ export class Http2Call {
     closeAnswered(stream)
   }
 
-  /**
-   * Replaces the hook that Node calls with each DATA frame. The buffer behind it costs a tenth of a response, and is useful
-   * only while frames wait.
-   */
-  #read(requests: DataSink): void {
-    const stream = this.#stream
-    const { push } = stream
-    stream.push = (data: Buffer | null) => {
-      if (data === null) return push.call(stream, data)
-      if (this.#isPaused) {
-        const goesOn = push.call(stream, ownCopy(data))
-        requests.onUnread(data.length)
-        return goesOn
-      }
-      if (stream.readableLength > 0) return push.call(stream, data)
-      requests.write(data)
-      return true
-    }
-    stream.on('data', (data: Buffer) => requests.write(data))
-    stream.on('end', () => requests.endOfStream())
-  }
-
   #end(): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
     this.#deadline?.[Symbol.dispose]()
     // Further frames of the peer must not fill the window of its connection.
-    if (this.#isPaused) this.resume()
-    else this.#stream.resume()
+    resumeReading(this.#stream)
     // The caller of `sendStatus` comes first.
     process.nextTick(() => this.#listener?.onEnd())
   }
@@ -187,8 +129,4 @@ export type Call = Pick<Http2Call, keyof Http2Call>
 /** Outside the class: closures of one function share their captures, and one of them lives as long as the call. */
 function readerOf(headers: IncomingHttpHeaders): HeaderReader {
   return name => headers[name]?.toString()
-}
-
-function ownCopy(chunk: Buffer): Buffer {
-  return chunk.length < COPY_BELOW * chunk.buffer.byteLength ? Buffer.from(chunk) : chunk
 }

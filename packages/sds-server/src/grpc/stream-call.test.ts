@@ -1,6 +1,7 @@
 /** When a stream reads, answers and pushes, over a transport that takes its messages one by one. */
 import assert from 'node:assert/strict'
 import { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Events } from '@livery/core'
@@ -22,7 +23,7 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext } from './call-context.ts'
-import type { Call, CallListener, DataSink } from './http2-call.ts'
+import type { Call, CallListener } from './http2-call.ts'
 import { StreamCall, type StreamMethod } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
@@ -32,40 +33,20 @@ const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 class OneByOne implements Call {
   readonly sent: DiscoveryResponse[] = []
   readonly statuses: number[] = []
-  readonly isHalfClosed = false
-  isPaused = false
-  #requests: DataSink | undefined
-  #unread = Buffer.alloc(0)
+  readonly incoming = new Readable({ read() {} })
   #written: (() => void) | undefined
 
-  start(requests: DataSink, listener: CallListener): void {
-    this.#requests = requests
+  start(listener: CallListener): void {
     listener.onHeaders(() => undefined)
   }
 
-  get unreadBytes(): number {
-    return this.#unread.length
-  }
-
-  pause(): void {
-    this.isPaused = true
-  }
-
-  resume(): void {
-    this.isPaused = false
-    const unread = this.#unread
-    this.#unread = Buffer.alloc(0)
-    if (unread.length > 0) this.#requests?.write(unread)
+  get isPaused(): boolean {
+    return this.incoming.isPaused()
   }
 
   /** The peer sends bytes. */
   arrive(data: Buffer): void {
-    if (!this.isPaused) {
-      this.#requests?.write(data)
-      return
-    }
-    this.#unread = Buffer.concat([this.#unread, data])
-    this.#requests?.onUnread(data.length)
+    this.incoming.push(data)
   }
 
   sendFrame(frame: ResponseFrame, _: UnsentMemory, written: () => void): void {

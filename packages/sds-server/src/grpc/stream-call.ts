@@ -84,7 +84,7 @@ export class StreamCall<Request extends Answer, Message>
     this.connection = connection
     this.#options = options
     this.#host = host
-    this.#requests = new IncomingRequests(call, connection, host, this)
+    this.#requests = new IncomingRequests(call.incoming, connection, host, this)
     this.receipts = context.receipts?.open(() => this.#record.describePeer())
     this.#subscriptions = new Subscriptions(this)
     this.#stream = options.createStream(this, this.#subscriptions)
@@ -92,7 +92,8 @@ export class StreamCall<Request extends Answer, Message>
   }
 
   start(): void {
-    this.#call.start(this.#requests, this)
+    this.#call.start(this)
+    this.#requests.start()
   }
 
   get view(): SecretView {

@@ -5,7 +5,7 @@ import type { Late } from '../budget/deadline-queue.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { OK, statusOf } from './grpc-status.ts'
-import type { CallListener, DataSink, Http2Call } from './http2-call.ts'
+import type { CallListener, Http2Call } from './http2-call.ts'
 import { MessageAssembler } from './message-assembler.ts'
 import type { CallHost } from './stream-call.ts'
 
@@ -19,7 +19,7 @@ export interface UnaryMethod {
   answer(request: Buffer, call: UnaryCall): void
 }
 
-export class UnaryCall implements DataSink, CallListener, Late {
+export class UnaryCall implements CallListener, Late {
   /** Called once when the call has ended, in any way. */
   onEnded: () => void = () => {}
   readonly connection: Connection
@@ -41,7 +41,10 @@ export class UnaryCall implements DataSink, CallListener, Late {
   }
 
   start(): void {
-    this.#call.start(this, this)
+    const { incoming } = this.#call
+    this.#call.start(this)
+    incoming.on('data', (data: Buffer) => this.#write(data))
+    incoming.on('end', () => this.#answer())
   }
 
   /** Sends an acquired frame. */
@@ -63,7 +66,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
 
   onHeaders(): void {}
 
-  write(data: Buffer): void {
+  #write(data: Buffer): void {
     const { messageBytes, budget } = this.connection
     // No message follows the end of a call: all later bytes count as overhead.
     if (this.#state === 'over') {
@@ -84,9 +87,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
     }
   }
 
-  onUnread(): void {}
-
-  endOfStream(): void {
+  #answer(): void {
     if (this.#state !== 'requested') return
     const request = this.#request
     if (!request) {
