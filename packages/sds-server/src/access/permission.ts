@@ -1,23 +1,12 @@
 /** The names that one caller is allowed on a socket, and their meaning for it. */
-import { type FileSecretName, matchesSpiffePattern, type SecretName } from '@livery/core'
-import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
+import { matchesSpiffePattern, type SecretName } from '@livery/core'
 import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
-import { checkCount } from '../protocol/request-check.ts'
+import { checkCount } from '../protocol/request-codec.ts'
 import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
-import type { FileRoom, HoldBudget, Resolution, SecretSource, SecretView } from '../protocol/secret-source.ts'
-import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { HoldBudget, Resolution, SecretSource, SecretView } from '../protocol/secret-source.ts'
 import type { AllowRules } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
-
-const NO_POD =
-  'a token is for the pod that asks, and this caller is not known as a pod: set identify on a shared socket'
-const KINDS = {
-  'file-pair': 'these files',
-  'file-roots': 'these files',
-  'kubernetes-pair': 'this Secret',
-  'kubernetes-roots': 'this Secret',
-  'pod-token': 'this token',
-} as const
+import { allowsFiles, resolveFiles } from './file-permission.ts'
 
 const NO_IDENTITY = {
   'too-many': {
@@ -37,13 +26,6 @@ export interface GrantContext {
   readonly source: SecretSource
   readonly names: ResourceNames
   readonly onDemand: boolean
-}
-
-function noRoom(bound: 'caller' | 'process', kind: FileRoom['kind']): string {
-  if (bound === 'caller')
-    return 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files'
-  const what = kind === 'secrets' ? 'the Secrets' : 'the names of files and tokens'
-  return `this caller has its share of ${what} that this agent can watch: it waits until others are released; ask for fewer`
 }
 
 /** The names that one caller is allowed. */
@@ -74,7 +56,7 @@ export class Permission implements SecretView {
       case 'bundle':
         return this.#bundle(parsed.trustDomain)
       case 'files':
-        return this.#files(parsed.secret, budget)
+        return resolveFiles(parsed.secret, this.#context.source, this.#layers, this.#caller?.pod, budget)
       case 'unknown':
         return { kind: 'refused', reason: parsed.reason }
     }
@@ -102,42 +84,13 @@ export class Permission implements SecretView {
 
   mayHave(secret: SecretName): boolean {
     if (secret.kind === 'identity') return this.#allows(secret.identity)
-    if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles') return this.#allowsFiles(secret)
+    if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles')
+      return allowsFiles(secret, this.#layers, this.#caller?.pod)
     return secret.identity === undefined || this.#allows(secret.identity)
   }
 
   #allows(identity: SpiffeId): boolean {
     return this.#layers.every(({ identities }) => identities.some(pattern => matchesSpiffePattern(pattern, identity)))
-  }
-
-  /** The roots of the system are known to everybody on it. */
-  #allowsFiles(name: FileSecretName): boolean {
-    if (name.kind === 'file-roots' && name.file === 'system') return true
-    if (name.kind === 'pod-token' && name.pod !== undefined && name.pod !== this.#caller?.pod) return false
-    return this.#layers.every(({ files }) => files.some(pattern => matchesFilePattern(pattern, name)))
-  }
-
-  #files(asked: FileSecretName, budget: HoldBudget): Resolution {
-    const { files } = this.#context.source
-    if (!files) return { kind: 'refused', reason: 'this agent serves no secrets that others write' }
-    if (!this.#allowsFiles(asked)) {
-      const what = KINDS[asked.kind]
-      return { kind: 'refused', reason: `this caller is not allowed ${what}: see allow and callers of this socket` }
-    }
-    const pod = this.#caller?.pod
-    if (asked.kind === 'pod-token' && pod === undefined) return { kind: 'refused', reason: NO_POD }
-    const secret = asked.kind === 'pod-token' && pod !== undefined ? { ...asked, pod } : asked
-    const refusal = files.refusal(secret)
-    if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
-    const name = formatFileName(secret)
-    const kind = isOfSecret(asked) ? 'secrets' : 'files'
-    const taken = budget.takeFiles(name, { kind, room: files.room(secret), holds: each => files.holds(each) })
-    if (taken !== 'granted') {
-      const crowding = taken === 'process' ? files.noRoom(secret) : undefined
-      return { kind: 'refused', reason: crowding === undefined ? noRoom(taken, kind) : `it ${crowding}` }
-    }
-    const problem = files.problem(secret)
-    return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
   }
 
   #identity(identity: SpiffeId, budget: HoldBudget): Resolution {
@@ -227,34 +180,5 @@ export class Permission implements SecretView {
     if (identity !== undefined) return this.#identity(identity, budget)
     const reason = `"${this.#context.names.default}" has no meaning for this caller: it was identified, and no identity was chosen for it`
     return { kind: 'refused', reason }
-  }
-}
-
-/** The permission of a caller while its socket closes: only the names granted before, in their newest version. */
-export class LastPermission implements SecretView {
-  readonly #before: SecretView
-  readonly #known: ReadonlySet<SpiffeId>
-
-  /** `known`: the identities known at this moment; a later one was granted to nobody. */
-  constructor(before: SecretView, known: ReadonlySet<SpiffeId>) {
-    this.#before = before
-    this.#known = known
-  }
-
-  /** Never throws, because a stream can call it while the source reports a change. */
-  resolve(): Resolution {
-    return { kind: 'refused', reason: 'this socket is closing: connect again' }
-  }
-
-  everything(): never {
-    throw new StreamRefusal('unavailable', 'this socket is closing: connect again')
-  }
-
-  ownIdentities(): readonly SpiffeId[] {
-    return this.#before.ownIdentities().filter(identity => this.#known.has(identity))
-  }
-
-  mayHave(secret: SecretName): boolean {
-    return this.#before.mayHave(secret) && (secret.kind !== 'identity' || this.#known.has(secret.identity))
   }
 }

@@ -1,6 +1,6 @@
 /** The gRPC health protocol, on the same sockets: https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
-import { HealthCheckResponse } from '../gen/grpc/health/v1/health.ts'
-import { decodeHealthRequest } from '../protocol/request-codec.ts'
+import { HealthCheckRequest, HealthCheckResponse } from '../gen/grpc/health/v1/health.ts'
+import { decoder } from '../protocol/request-codec.ts'
 import { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallOpener } from './session-guard.ts'
@@ -11,6 +11,10 @@ const SERVICE = 'grpc.health.v1.Health'
 const SERVING = 1
 const NOT_SERVING = 2
 const SERVICE_UNKNOWN = 3
+
+/** An open watch keeps its request, and no service of ours has a longer name. */
+const MAX_REQUEST = 512
+const decode = decoder(HealthCheckRequest)
 
 const ROOM: Omit<UnaryMethod, 'answer'> = {
   method: 'Health',
@@ -62,7 +66,8 @@ export class HealthService {
   }
 
   #statusOf(request: Buffer): number {
-    const decoded = decodeHealthRequest(request)
+    if (request.length > MAX_REQUEST) return SERVICE_UNKNOWN
+    const decoded = decode(request)
     if (decoded.kind === 'malformed' || !this.#services.has(decoded.request.service)) return SERVICE_UNKNOWN
     return this.#isServing ? SERVING : NOT_SERVING
   }

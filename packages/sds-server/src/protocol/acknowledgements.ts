@@ -1,5 +1,5 @@
-/** Composes the responses of a stream, matches each ACK or NACK to its response by the unanswered nonces, and reports it. */
-import type { DiscoveryMessage, NamedSecret, SentSecret } from './discovery-message.ts'
+/** Reports the responses of a stream, and each ACK or NACK, which it matches to its response by the unanswered nonces. */
+import type { DiscoveryMessage, SentSecret } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
@@ -22,26 +22,22 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** The unanswered responses of one stream. */
 export class Acknowledgements {
-  readonly #context: Pick<StreamContext, 'messages' | 'report' | 'receipts' | 'clock'>
-  readonly #subscriptions: Pick<Subscriptions, 'answered'>
+  /** The number of the last response. */
+  lastNumber = 0
+  readonly #context: StreamContext
+  readonly #subscriptions: Subscriptions
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
-  #lastNumber = 0
 
-  constructor(
-    context: Pick<StreamContext, 'messages' | 'report' | 'receipts' | 'clock'>,
-    subscriptions: Pick<Subscriptions, 'answered'>,
-  ) {
+  constructor(context: StreamContext, subscriptions: Subscriptions) {
     this.#context = context
     this.#subscriptions = subscriptions
   }
 
-  /** The next response, which counts as sent. */
-  compose(resources: readonly NamedSecret[], removed: readonly string[], isExpired?: boolean): DiscoveryMessage {
-    const message = this.#context.messages.compose(resources, removed, this.#lastNumber, isExpired)
-    const { number, nonce, secrets } = message
-    this.#lastNumber = number
+  /** Call it with each response. */
+  sent({ number, nonce, secrets }: DiscoveryMessage): void {
+    this.lastNumber = number
     this.#lastNonce = nonce
     const sent = { nonce, secrets, sentAt: this.#context.clock.now() }
     this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
@@ -50,7 +46,6 @@ export class Acknowledgements {
       this.#context.report({ kind: 'pushed', name, ledgerName, version })
       if (bundle) this.#context.receipts?.sent(bundle)
     }
-    return message
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */

@@ -4,7 +4,7 @@ import type { DeltaDiscoveryRequest } from '../gen/envoy/service/discovery/v3/di
 import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
-import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-check.ts'
+import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-codec.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 const EVERYTHING = '*'
@@ -45,7 +45,9 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     const resources = this.#subscriptions.takeDue()
     const removed = this.#subscriptions.takeRemoved()
     if (resources.length === 0 && removed.length === 0) return undefined
-    return this.#acknowledgements.compose(resources, removed)
+    const message = this.#context.messages.compose(resources, removed, this.#acknowledgements.lastNumber)
+    this.#acknowledgements.sent(message)
+    return message
   }
 
   #subscribe(name: string, held: string | undefined): void {

@@ -1,29 +1,68 @@
-/** Requests from bytes. Fields that Livery does not use, above all Envoy's 61 kB of extensions, are skipped unread. */
+/** Requests from bytes, and their checks. Fields that Livery does not use, above all Envoy's 61 kB of extensions, are skipped unread. */
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { HealthCheckRequest } from '../gen/grpc/health/v1/health.ts'
-import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
-import { SECRET_TYPE_URL } from './request-check.ts'
+import { escapePeerName } from './escape-peer-name.ts'
+import { StreamRefusal } from './stream-refusal.ts'
+
+/** The only resource type on an SDS stream. */
+export const SECRET_TYPE_URL = 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret'
+
+const MAX_NAME_BYTES = 2048
 
 /** Malformed bytes are a result and no exception: they are the peer's fault, not a bug. */
 export type Decoded<Request> = { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
 
 const decodeAnyDiscoveryRequest = decoder(DiscoveryRequest)
 export const decodeDeltaRequest = decoder(DeltaDiscoveryRequest)
-/** The requests of the Workload API that are served have no fields. */
-export const decodeWorkloadRequest = decoder(X509SVIDRequest)
-
-/** An open watch keeps its request, and no service of ours has a longer name. */
-const MAX_HEALTH_REQUEST = 512
-const decodeAnyHealthRequest = decoder(HealthCheckRequest)
-
-export function decodeHealthRequest(bytes: Buffer): Decoded<HealthCheckRequest> {
-  return bytes.length > MAX_HEALTH_REQUEST ? { kind: 'malformed' } : decodeAnyHealthRequest(bytes)
-}
 
 export function decodeDiscoveryRequest(bytes: Buffer): Decoded<DiscoveryRequest> {
   const request = readTexts(bytes)
   return request ? { kind: 'request', request } : decodeAnyDiscoveryRequest(bytes)
+}
+
+/**
+ * Refuses any other type. An empty type means the type of the method, as the xDS protocol allows for APIs with one
+ * type.
+ */
+export function checkTypeUrl(typeUrl: string): void {
+  if (typeUrl === '' || typeUrl === SECRET_TYPE_URL) return
+  throw new StreamRefusal(
+    'invalid-argument',
+    `type_url "${escapePeerName(typeUrl)}" is not served here: ask for "${SECRET_TYPE_URL}"`,
+  )
+}
+
+/** Refuses a stream whose first request has no node id; later requests may leave the node out. */
+export function checkNode(node: { readonly id: string } | undefined): string {
+  if (node?.id) return escapePeerName(node.id)
+  throw new StreamRefusal(
+    'invalid-argument',
+    'missing node information: the first request of a stream has to set node.id',
+  )
+}
+
+/** Refuses more than `limit` names, and one that cannot be a resource name. */
+export function checkNames(names: readonly string[], limit: number): void {
+  checkCount(names.length, limit)
+  for (const name of names) {
+    const problem = nameProblem(name)
+    if (problem) throw new StreamRefusal('invalid-argument', `resource name "${escapePeerName(name)}" ${problem}`)
+  }
+}
+
+/** Refuses more than `limit` names. */
+export function checkCount(count: number, limit: number): void {
+  if (count <= limit) return
+  throw new StreamRefusal('invalid-argument', `${count} resource names on one stream: at most ${limit} are taken`)
+}
+
+function nameProblem(name: string): string | undefined {
+  if (name === '') return 'is empty'
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `is longer than ${MAX_NAME_BYTES} bytes`
+  // The decoder puts U+FFFD where the bytes were not UTF-8.
+  if (name.includes('\ufffd')) return 'is not UTF-8'
+  if (/\p{Cc}/u.test(name)) return 'has a control character'
+  return undefined
 }
 
 /** About how many bytes of the heap a decoded value takes. */
@@ -36,7 +75,10 @@ export function heapBytes(value: unknown): number {
   return bytes
 }
 
-function decoder<Request>(codec: { decode(reader: BinaryReader): Request }): (bytes: Buffer) => Decoded<Request> {
+/** For the messages of one type. */
+export function decoder<Request>(codec: {
+  decode(reader: BinaryReader): Request
+}): (bytes: Buffer) => Decoded<Request> {
   return bytes => {
     try {
       return { kind: 'request', request: codec.decode(new RequestReader(bytes)) }

@@ -8,7 +8,7 @@ import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discove
 import { Acknowledgements } from './acknowledgements.ts'
 import type { DiscoveryMessage } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
-import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
+import { checkNames, checkNode, checkTypeUrl } from './request-codec.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /**
@@ -76,7 +76,9 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
     // Envoy would look for the other names of the stream among the removed ones.
     const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
-    return this.#acknowledgements.compose(resources, invalid, isExpired)
+    const message = this.#context.messages.compose(resources, invalid, this.#acknowledgements.lastNumber, isExpired)
+    this.#acknowledgements.sent(message)
+    return message
   }
 
   /** The empty list means everything until names were given once; from then on it means nothing. */

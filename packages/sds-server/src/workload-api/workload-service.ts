@@ -1,12 +1,13 @@
 /** The SPIFFE Workload API on one socket: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md */
 import type { WorkloadMethod } from '../events/sds-event.ts'
+import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
 import type { StreamCallContext } from '../grpc/call-context.ts'
 import type { HeaderReader } from '../grpc/http2-call.ts'
 import type { CallOpener } from '../grpc/session-guard.ts'
 import type { SocketCalls } from '../grpc/socket-calls.ts'
 import type { StreamMethod } from '../grpc/stream-call.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
-import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
+import { type Decoded, decoder } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
@@ -104,6 +105,8 @@ function checkHeaders(header: HeaderReader): void {
   throw new StreamRefusal('invalid-argument', `the header "${SECURITY_HEADER}: true" is missing`)
 }
 
+/** The requests that are served have no fields. */
+export const decodeWorkloadRequest = decoder(X509SVIDRequest)
 const REQUEST: WorkloadRequest = { responseNonce: '', errorDetail: undefined }
 
 function toRequest(message: Buffer): Decoded<WorkloadRequest> {
