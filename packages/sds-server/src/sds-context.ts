@@ -12,7 +12,7 @@ import type { ResourceNames } from './protocol/resource-name.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import type { WorkloadContext } from './workload-api/workload-service.ts'
 
-export interface SdsContext extends ServiceContext, WorkloadContext, SessionTimes {
+export interface SdsContext extends Omit<ServiceContext & WorkloadContext, 'maxNames'>, SessionTimes {
   readonly names: ResourceNames
   readonly accounts: CallerAccounts
   readonly arrivals: ArrivalQueue

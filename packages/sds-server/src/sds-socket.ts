@@ -104,12 +104,13 @@ export class SdsSocket {
     const bounds = { maxBytes: limits.messageBytes, deadlines: this.#deadlines }
     this.#calls = new SocketCalls(context, this.#room, bounds)
     this.#health = new HealthService(isServed ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
+    const streams = { ...context, maxNames: limits.names }
     this.#sessions = new Sessions(context, limits.streams)
     this.#guard = new SessionGuard({
       clock: context.clock,
       methods: new Map([
-        ...discoveryMethods(context, this.#calls, limits.names),
-        ...(isServed ? workloadMethods(context, this.#calls, limits.names) : []),
+        ...discoveryMethods(streams, this.#calls),
+        ...(isServed ? workloadMethods(streams, this.#calls) : []),
         ...this.#health.openers,
       ]),
       openings: context.openings,

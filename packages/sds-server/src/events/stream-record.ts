@@ -4,7 +4,6 @@ import type { Clock } from '@livery/core/plugin'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { describePeer } from './describe-peer.ts'
 import type { CallMethod, ConnectionInfo, SdsEvent, StreamInfo } from './sds-event.ts'
 
 /** Characters of a peer's texts that the cost of a stream includes. */
@@ -90,4 +89,11 @@ export class StreamRecord {
     this.#info.names = this.#names.size
     return this.#info
   }
+}
+
+function describePeer({ node, connection }: StreamInfo): string {
+  const { socket, caller, subject } = connection
+  const who = node === '' ? 'a caller' : `node "${node}"`
+  const credentials = caller ? ` (pid ${caller.pid}, uid ${caller.uid}${subject ? `, ${subject}` : ''})` : ''
+  return `${who}${credentials} on ${socket}`
 }

@@ -4,21 +4,16 @@ import { DeltaStream } from '../protocol/delta-stream.ts'
 import type { DiscoveryMessage } from '../protocol/discovery-message.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from '../protocol/request-codec.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
-import type { ServiceContext } from './call-context.ts'
+import type { ServiceContext, StreamMethod } from './call-context.ts'
 import { FetchSecrets } from './fetch-secrets.ts'
 import type { CallOpener } from './session-guard.ts'
 import type { SocketCalls } from './socket-calls.ts'
-import type { StreamMethod } from './stream-call.ts'
 
 export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
 
 /** The methods by path. */
-export function discoveryMethods(
-  context: ServiceContext,
-  calls: SocketCalls,
-  maxNames: number,
-): ReadonlyMap<string, CallOpener> {
-  const common = { requestName: 'discovery request', maxNames, context }
+export function discoveryMethods(context: ServiceContext, calls: SocketCalls): ReadonlyMap<string, CallOpener> {
+  const common = { requestName: 'discovery request', context }
   const sotw: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
     ...common,
     method: 'StreamSecrets',
@@ -33,10 +28,10 @@ export function discoveryMethods(
     createStream: (each, subscriptions) => new DeltaStream(each, subscriptions),
     encoder: context.delta,
   }
-  const fetch = new FetchSecrets(context, calls, maxNames)
+  const fetch = new FetchSecrets(context, calls)
   return new Map<string, CallOpener>([
     [`/${SDS_SERVICE}/${sotw.method}`, (call, connection) => calls.serve(call, connection, sotw)],
     [`/${SDS_SERVICE}/${delta.method}`, (call, connection) => calls.serve(call, connection, delta)],
-    [`/${SDS_SERVICE}/${fetch.method}`, (call, connection) => calls.serveUnary(call, connection, fetch)],
+    [`/${SDS_SERVICE}/FetchSecrets`, (call, connection) => calls.serveUnary(call, connection, fetch)],
   ])
 }

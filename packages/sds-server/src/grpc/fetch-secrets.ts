@@ -1,7 +1,6 @@
 /** FetchSecrets: one request, answered once, by the rules of its moment. */
 import { after } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
-import type { CallBound, CallerBudget } from '../budget/caller-budget.ts'
 import { StreamRecord } from '../events/stream-record.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { combinedVersion } from '../protocol/discovery-message.ts'
@@ -16,23 +15,13 @@ import { connectionCloses, type OpenStream, type SocketCalls } from './socket-ca
 import type { UnaryCall, UnaryMethod } from './unary-call.ts'
 
 export class FetchSecrets implements UnaryMethod {
-  readonly method = 'FetchSecrets'
+  readonly kind = 'fetch'
   readonly #context: ServiceContext
   readonly #calls: SocketCalls
-  readonly #maxNames: number
 
-  constructor(context: ServiceContext, calls: SocketCalls, maxNames: number) {
+  constructor(context: ServiceContext, calls: SocketCalls) {
     this.#context = context
     this.#calls = calls
-    this.#maxNames = maxNames
-  }
-
-  open(budget: CallerBudget): CallBound | undefined {
-    return budget.openFetch()
-  }
-
-  close(budget: CallerBudget): void {
-    budget.closeFetch()
   }
 
   answer(request: Buffer, call: UnaryCall): void {
@@ -58,7 +47,7 @@ export class FetchSecrets implements UnaryMethod {
     const bytes = heapBytes(request)
     connection.budget.chargeOrRefuse(bytes, 'more fetches')
     const node = { nodeId: escapePeerName(request.node?.id ?? '') }
-    const record = new StreamRecord(this.method, this.#context, connection, node, {
+    const record = new StreamRecord('FetchSecrets', this.#context, connection, node, {
       size: request.resourceNames.length,
     })
     const open: OpenStream = {
@@ -95,18 +84,18 @@ export class FetchSecrets implements UnaryMethod {
     record: StreamRecord,
     signal: AbortSignal,
   ): Promise<ResponseFrame> {
-    const { clock, fetchWaitMs, source, sotw } = this.#context
+    const { clock, fetchWaitMs, maxNames, sotw } = this.#context
     checkTypeUrl(typeUrl)
-    checkNames(resourceNames, this.#maxNames)
-    const names = resourceNames.length > 0 ? resourceNames : connection.permission.everything(this.#maxNames)
+    checkNames(resourceNames, maxNames)
+    const names = resourceNames.length > 0 ? resourceNames : connection.permission.everything(maxNames)
 
     const { promise, resolve } = Promise.withResolvers<void>()
     let missing = 0
     using subscriptions = new Subscriptions({
+      shared: this.#context,
       get view() {
         return connection.permission
       },
-      source,
       budget: connection.budget,
       report: report => record.report(report),
       wake() {

@@ -16,12 +16,6 @@ const SERVICE_UNKNOWN = 3
 const MAX_REQUEST = 512
 const decode = decoder(HealthCheckRequest)
 
-const ROOM: Omit<UnaryMethod, 'answer'> = {
-  method: 'Health',
-  open: budget => budget.openHealthCall(),
-  close: budget => budget.closeHealthCall(),
-}
-
 /** Reports SERVING for the server ("") and its services until `stopServing`. */
 export class HealthService {
   readonly openers: ReadonlyMap<string, CallOpener>
@@ -31,8 +25,8 @@ export class HealthService {
 
   constructor(services: readonly string[], calls: SocketCalls) {
     this.#services = new Set(['', SERVICE, ...services])
-    const check: UnaryMethod = { ...ROOM, answer: (request, call) => this.#check(request, call) }
-    const watch: UnaryMethod = { ...ROOM, answer: (request, call) => this.#watch(request, call) }
+    const check: UnaryMethod = { kind: 'health', answer: (request, call) => this.#check(request, call) }
+    const watch: UnaryMethod = { kind: 'health', answer: (request, call) => this.#watch(request, call) }
     this.openers = new Map([
       [`/${SERVICE}/Check`, (call, connection) => calls.serveUnary(call, connection, check)],
       [`/${SERVICE}/Watch`, (call, connection) => calls.serveUnary(call, connection, watch)],

@@ -22,9 +22,9 @@ import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
-import type { StreamCallContext } from './call-context.ts'
+import type { StreamCallContext, StreamMethod } from './call-context.ts'
 import type { Call, CallListener } from './http2-call.ts'
-import { StreamCall, type StreamMethod } from './stream-call.ts'
+import { StreamCall } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
@@ -80,6 +80,7 @@ async function openStream() {
   const context: StreamCallContext = {
     source,
     clock,
+    maxNames: 10,
     nacksPerMinute: 60,
     pushes: new TurnQueue(clock),
     nextId: () => 1,
@@ -108,7 +109,6 @@ async function openStream() {
   const method: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
     method: 'StreamSecrets',
     requestName: 'discovery request',
-    maxNames: 10,
     decode: decodeDiscoveryRequest,
     encoder,
     context,

@@ -1,56 +1,21 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import type { StreamReceipts } from '@livery/core'
-import type { Clock } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
 import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
-import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
+import type { StreamInfo } from '../events/sds-event.ts'
 import { StreamRecord } from '../events/stream-record.ts'
-import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext, StreamReport, SubscribedName } from '../protocol/discovery-protocol.ts'
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import type { SecretSource, SecretView } from '../protocol/secret-source.ts'
+import type { SecretView } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
-import type { StreamCallContext } from './call-context.ts'
+import type { Answer, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
 import type { Call, CallListener, HeaderReader } from './http2-call.ts'
-import { IncomingRequests, type RequestBounds, type RequestListener } from './incoming-requests.ts'
+import { IncomingRequests, type RequestListener } from './incoming-requests.ts'
 import type { TurnTaker } from './turn-queue.ts'
-
-/** How the streams of one method are served on one socket. */
-export interface StreamMethod<Request extends Answer, Message> {
-  readonly method: CallMethod
-  /** The name of a request in messages. */
-  readonly requestName: string
-  readonly maxNames: number
-  readonly context: StreamCallContext
-  readonly encoder: MessageEncoder<Message>
-  decode(message: Buffer): Decoded<Request>
-  createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
-  /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
-  checkHeaders?(header: HeaderReader): void
-}
-
-interface MessageEncoder<Message> {
-  /** A frame that is acquired for one write. */
-  encodeMessage(message: Message): ResponseFrame
-}
-
-/** The calls of one socket, as one of them sees them. */
-export interface CallHost extends RequestBounds {
-  /** Counts misuse, and closes the connection of a caller with too much of it. */
-  fault(connection: Connection): void
-  delete(stream: object): void
-}
-
-/** The part that the requests of all forms share. */
-export interface Answer {
-  /** The response's nonce in an ACK or NACK; empty in any other request. */
-  readonly responseNonce: string
-  readonly errorDetail: { readonly message: string } | undefined
-}
 
 /**
  * One open stream. At most one response is in flight. Meanwhile ACKs are read, up to the next request that needs a response:
@@ -100,24 +65,12 @@ export class StreamCall<Request extends Answer, Message>
     return this.connection.permission
   }
 
-  get source(): SecretSource {
-    return this.#options.context.source
-  }
-
-  get clock(): Clock {
-    return this.#options.context.clock
+  get shared(): StreamCallContext {
+    return this.#options.context
   }
 
   get budget(): CallerBudget {
     return this.connection.budget
-  }
-
-  get maxNames(): number {
-    return this.#options.maxNames
-  }
-
-  get messages(): MessageComposer {
-    return this.#options.context.messages
   }
 
   info(): StreamInfo {
@@ -130,7 +83,7 @@ export class StreamCall<Request extends Answer, Message>
 
   /** A push waits for its turn, and for the response in flight. */
   wake(): void {
-    if (this.#state === 'idle') this.#options.context.pushes.add(this)
+    if (this.#state === 'idle') this.shared.pushes.add(this)
   }
 
   report(report: StreamReport): void {
@@ -233,7 +186,7 @@ export class StreamCall<Request extends Answer, Message>
   }
 
   #countNack(): void {
-    const { clock, nacksPerMinute } = this.#options.context
+    const { clock, nacksPerMinute } = this.shared
     this.#nacks ??= new NackRate(clock, nacksPerMinute)
     this.#nacks.count()
   }
@@ -282,7 +235,7 @@ export class StreamCall<Request extends Answer, Message>
     this.#state = 'ended'
     this.#requests.suspend()
     this.#takeHeld()
-    this.#options.context.pushes.delete(this)
+    this.shared.pushes.delete(this)
     this.#subscriptions[Symbol.dispose]()
     this.receipts?.[Symbol.dispose]()
   }
@@ -291,6 +244,6 @@ export class StreamCall<Request extends Answer, Message>
   #onGone(): void {
     this.budget.release(this.#sending)
     this.#record[Symbol.dispose]()
-    this.budget.closeStream()
+    this.budget.closeCall('stream')
   }
 }

@@ -1,20 +1,16 @@
 /** A call with one request: bounded, held to a deadline, and charged to its caller until the peer has ended its side. */
 import type { Connection } from '../access/connection.ts'
-import type { CallBound, CallerBudget } from '../budget/caller-budget.ts'
 import type { Late } from '../budget/deadline-queue.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import type { CallHost } from './call-context.ts'
 import { OK, statusOf } from './grpc-status.ts'
 import type { CallListener, Http2Call } from './http2-call.ts'
 import { MessageAssembler } from './message-assembler.ts'
-import type { CallHost } from './stream-call.ts'
 
 /** One method whose calls have one request. */
 export interface UnaryMethod {
-  readonly method: 'FetchSecrets' | 'Health'
-  /** Takes room for a call until `close`. Returns the bound that has none. */
-  open(budget: CallerBudget): CallBound | undefined
-  close(budget: CallerBudget): void
+  readonly kind: 'fetch' | 'health'
   /** Called once, with the request. May throw a `StreamRefusal`. */
   answer(request: Buffer, call: UnaryCall): void
 }
@@ -111,7 +107,7 @@ export class UnaryCall implements CallListener, Late {
     if (!this.#request) this.#host.fault(this.connection)
     this.#stop()
     this.onEnded()
-    this.#call.onClosed(() => this.#method.close(this.connection.budget))
+    this.#call.onClosed(() => this.connection.budget.closeCall(this.#method.kind))
   }
 
   #take(message: Buffer): void {

@@ -39,7 +39,7 @@ export class Acknowledgements {
   sent({ number, nonce, secrets }: DiscoveryMessage): void {
     this.lastNumber = number
     this.#lastNonce = nonce
-    const sent = { nonce, secrets, sentAt: this.#context.clock.now() }
+    const sent = { nonce, secrets, sentAt: this.#context.shared.clock.now() }
     this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
     for (const secret of secrets) {
       const { name, ledgerName, version, bundle } = secret
@@ -62,7 +62,7 @@ export class Acknowledgements {
     const { name, ledgerName, version, bundle } = secret
     this.#subscriptions.answered(name, version, detail === undefined)
     if (detail === undefined) {
-      const lagMs = Math.max(0, this.#context.clock.now() - sentAt)
+      const lagMs = Math.max(0, this.#context.shared.clock.now() - sentAt)
       this.#context.report({ kind: 'acked', name, ledgerName, version, lagMs })
       if (bundle) this.#context.receipts?.accepted(bundle)
     } else {

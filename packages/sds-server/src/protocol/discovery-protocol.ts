@@ -50,16 +50,21 @@ interface RefusalRate {
   reportsRefusal(): boolean
 }
 
-/** The dependencies of a stream's state machine. */
-export interface StreamContext {
-  /** The permission of the caller; it can change between calls. */
-  readonly view: SecretView
+/** The part of its dependencies that all streams of a socket have. */
+interface SharedContext {
   readonly source: Pick<SecretSource, 'watch'>
-  readonly budget: NameBudget & HoldBudget & RefusalRate
   /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer
   readonly clock: Pick<Clock, 'now'>
+}
+
+/** The dependencies of a stream's state machine. */
+export interface StreamContext {
+  readonly shared: SharedContext
+  /** The permission of the caller; it can change between calls. */
+  readonly view: SecretView
+  readonly budget: NameBudget & HoldBudget & RefusalRate
   /** Receives what the peer was sent and how it answered; absent if no one needs it. */
   readonly receipts: StreamReceipts | undefined
   /** Called when something became due outside `receive`. */

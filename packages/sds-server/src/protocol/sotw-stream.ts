@@ -52,7 +52,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     }
     checkTypeUrl(request.typeUrl)
     const isSame = this.#interest === 'named' && isSameList(request.resourceNames, this.#named)
-    if (!isSame) checkNames(request.resourceNames, this.#context.maxNames)
+    if (!isSame) checkNames(request.resourceNames, this.#context.shared.maxNames)
 
     // A nonce in the first request is left over from an earlier stream, and means nothing here.
     const answersNonce = !isFirst && request.responseNonce !== ''
@@ -76,7 +76,12 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
     // Envoy would look for the other names of the stream among the removed ones.
     const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
-    const message = this.#context.messages.compose(resources, invalid, this.#acknowledgements.lastNumber, isExpired)
+    const message = this.#context.shared.messages.compose(
+      resources,
+      invalid,
+      this.#acknowledgements.lastNumber,
+      isExpired,
+    )
     this.#acknowledgements.sent(message)
     return message
   }
@@ -85,7 +90,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   #wanted(names: readonly string[]): ReadonlySet<string> {
     if (names.length > 0) this.#interest = 'named'
     else if (this.#interest === 'nothing yet') this.#interest = 'everything'
-    if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.maxNames))
+    if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.shared.maxNames))
     const wanted = new Set(names)
     this.#named = wanted.size === names.length ? names.slice() : [...wanted]
     return wanted

@@ -80,11 +80,8 @@ class ModelPeer {
   constructor() {
     this.context = {
       view: this.view,
-      source: this.view,
+      shared: { source: this.view, maxNames: 10, messages: new MessageComposer('n'), clock: { now: () => 0 } },
       budget: testBudget(),
-      maxNames: 10,
-      messages: new MessageComposer('n'),
-      clock: { now: () => 0 },
       receipts: undefined,
       wake: () => {},
       report: () => {},

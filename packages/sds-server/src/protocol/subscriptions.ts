@@ -21,7 +21,9 @@ interface Subscription {
   isDue: boolean
 }
 
-type SubscriptionContext = Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>
+type SubscriptionContext = Pick<StreamContext, 'view' | 'budget' | 'wake' | 'report'> & {
+  readonly shared: Pick<StreamContext['shared'], 'source'>
+}
 
 /** Longer than any version that this server sends. */
 const MAX_VERSION = 128
@@ -246,7 +248,7 @@ export class Subscriptions implements Disposable {
 
   #watch(entry: Subscription): void {
     if (entry.resolution.kind === 'refused') return
-    entry.watch = this.#context.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
+    entry.watch = this.#context.shared.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
     if (entry.resolution.kind === 'granted') entry.watch.request()
   }
 

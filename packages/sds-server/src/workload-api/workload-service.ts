@@ -1,11 +1,10 @@
 /** The SPIFFE Workload API on one socket: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md */
 import type { WorkloadMethod } from '../events/sds-event.ts'
 import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
-import type { StreamCallContext } from '../grpc/call-context.ts'
+import type { StreamCallContext, StreamMethod } from '../grpc/call-context.ts'
 import type { HeaderReader } from '../grpc/http2-call.ts'
 import type { CallOpener } from '../grpc/session-guard.ts'
 import type { SocketCalls } from '../grpc/socket-calls.ts'
-import type { StreamMethod } from '../grpc/stream-call.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
 import { type Decoded, decoder } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
@@ -35,23 +34,19 @@ export interface WorkloadContext extends StreamCallContext {
 }
 
 /** The methods by path. */
-export function workloadMethods(
-  context: WorkloadContext,
-  calls: SocketCalls,
-  maxNames: number,
-): ReadonlyMap<string, CallOpener> {
+export function workloadMethods(context: WorkloadContext, calls: SocketCalls): ReadonlyMap<string, CallOpener> {
   return new Map(
     METHODS.map(name => {
-      const method = { ...methodOf(name, context), maxNames, context }
+      const method = methodOf(name, context)
       return [`/${WORKLOAD_SERVICE}/${name}`, (call, connection) => calls.serve(call, connection, method)]
     }),
   )
 }
 
-type Method = Omit<StreamMethod<WorkloadRequest, WorkloadMessage>, 'maxNames' | 'context'>
+type Method = StreamMethod<WorkloadRequest, WorkloadMessage>
 
 function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
-  const common = { method, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
+  const common = { method, context, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
   switch (method) {
     case 'FetchX509SVID':
       return { ...common, ...served('svids', context.svids, context) }

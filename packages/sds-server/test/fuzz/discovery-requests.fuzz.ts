@@ -56,11 +56,8 @@ export function run({ isDelta, messages }: Input): void {
   const budget = testBudget()
   const context: StreamContext = {
     view,
-    source,
+    shared: { source, maxNames: MAX_NAMES, messages: composer, clock: { now: () => 0 } },
     budget,
-    maxNames: MAX_NAMES,
-    messages: composer,
-    clock: { now: () => 0 },
     receipts: undefined,
     wake() {},
     report: checkReport,

@@ -36,11 +36,8 @@ export function run({ requests, allowed }: Input): void {
     get view() {
       return view
     },
-    source,
+    shared: { source, maxNames: 1, messages: new MessageComposer('n'), clock: { now: () => 0 } },
     budget: testBudget(),
-    maxNames: 1,
-    messages: new MessageComposer('n'),
-    clock: { now: () => 0 },
     receipts: undefined,
     wake() {},
     report() {},

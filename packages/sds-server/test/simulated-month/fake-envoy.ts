@@ -109,11 +109,8 @@ export class FakeEnvoy implements Disposable {
     }
     const context: StreamContext = {
       view,
-      source,
+      shared: { source, maxNames: 1, messages, clock: { now: () => 0 } },
       budget: testBudget(),
-      maxNames: 1,
-      messages,
-      clock: { now: () => 0 },
       receipts: open.use(receipts.open(() => this.name)),
       wake: () => queueMicrotask(read),
       report: () => {},
