@@ -1,6 +1,5 @@
 /** Reports the responses of a stream, and each ACK or NACK, which it matches to its response by the unanswered nonces. */
-import type { DiscoveryMessage, SentSecret } from './discovery-message.ts'
-import type { StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryMessage, SentSecret, StreamContext } from './discovery-protocol.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
 

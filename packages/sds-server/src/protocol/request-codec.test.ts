@@ -16,7 +16,8 @@ import {
 import { heapGrowth } from '../../../core/test/heap-growth.ts'
 import { envoyNode } from '../../test/peer-node.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { decodeDeltaRequest, decodeDiscoveryRequest, SECRET_TYPE_URL } from './request-codec.ts'
+import { SECRET_TYPE_URL } from './discovery-protocol.ts'
+import { decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
 
 const fixture = await readFile(new URL('../../test/fixtures/first-request-ROOTCA.bin', import.meta.url))
 

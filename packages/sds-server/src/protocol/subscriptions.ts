@@ -1,7 +1,6 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
 import type { SecretItem, Watch } from '@livery/core'
-import type { NamedSecret } from './discovery-message.ts'
-import type { StreamContext, SubscribedName } from './discovery-protocol.ts'
+import type { NamedSecret, StreamContext, SubscribedName } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import { ledgerName, type Resolution, type SecretView } from './secret-source.ts'
 
