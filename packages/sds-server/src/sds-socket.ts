@@ -84,19 +84,12 @@ export class SdsSocket {
     this.#deadlines = new DeadlineQueue(context.clock, context.requestTimeoutMs)
     const isServed = config.workloadApi ?? DEFAULT_WORKLOAD_API[config.identity ? 'own' : 'shared']
     this.#gate = new ConnectionGate({
+      ...context,
       path: config.path,
-      clock: context.clock,
       policy: createPolicy(config, context),
       limits: limits.perCaller,
       room: this.#room,
-      accounts: context.accounts,
-      arrivals: context.arrivals,
-      closings: context.closings,
       answers: isServed ? context.refusalAnswers : undefined,
-      readPeerCredentials: context.readPeerCredentials,
-      callerDirectory: context.callerDirectory,
-      nextId: context.nextId,
-      events: context.events,
       admit: connection => this.#guard.watch(this.#sessions.open(connection.socket), connection),
       onEmpty: () => this.#onEmpty(),
       onNoRoom: () => this.#reviewLater(),
@@ -118,11 +111,8 @@ export class SdsSocket {
       connections: () => this.#gate.connections(),
     })
     this.#file = new AwaitedSocketFile({
+      ...context,
       ...config,
-      takeover: context.takeover,
-      clock: context.clock,
-      acceptWaiting: context.acceptWaiting,
-      readPeerCredentials: context.readPeerCredentials,
       onArrival: arrival => this.#gate.accept(arrival),
       onEvent: event => context.events.emit(context.isHandover ? inHandover(event) : event),
     })

@@ -88,25 +88,16 @@ export class CallerBudget {
   readonly limits: PerCallerLimits
   /** The rate of `requests`. */
   readonly pace: Pace
-  readonly #socket: SocketRoom
-  readonly #process: CallerAccounts
+  readonly #options: CallerBudgetOptions
   /** Its connections and calls on this socket. */
   readonly #open: Record<Opened, number> = { connections: 0, streams: 0, healthCalls: 0 }
-  readonly #clock: Clock
-  readonly #onIdle: () => void
-  readonly #onNoRoom: () => void
-
   constructor(account: CallerAccount, options: CallerBudgetOptions) {
     this.account = account
     this.limits = options.limits
-    this.#socket = options.socket
-    this.#process = options.accounts
-    this.#clock = options.clock
+    this.#options = options
     const { clock, onSlowed } = options
     const perSecond = options.limits.requestsPerSecond
     this.pace = { clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond }, onSlowed }
-    this.#onIdle = options.onIdle
-    this.#onNoRoom = options.onNoRoom
   }
 
   /** The requests of the caller, over all sockets. */
@@ -139,30 +130,30 @@ export class CallerBudget {
   /** Health checks have separate room, on the socket only. */
   #take(what: Opened, cost: number): Bound | undefined {
     const { account, limits } = this
-    if (!this.#socket[what].hasRoom(this.#open[what])) return 'socket'
+    if (!this.#options.socket[what].hasRoom(this.#open[what])) return 'socket'
     if (what !== 'healthCalls') {
       if (account[what] >= limits[what]) return 'caller'
-      if (!this.#process[what].hasRoom(account[what])) return 'process'
+      if (!this.#options.accounts[what].hasRoom(account[what])) return 'process'
     }
     if (!this.charge(cost)) return 'caller'
     this.#open[what]++
-    this.#socket[what].take()
+    this.#options.socket[what].take()
     if (what === 'healthCalls') return undefined
     account[what]++
-    this.#process[what].take()
+    this.#options.accounts[what].take()
     return undefined
   }
 
   #giveBack(what: Opened, cost: number): void {
     this.#open[what]--
-    this.#socket[what].giveBack()
+    this.#options.socket[what].giveBack()
     this.release(cost)
     if (what !== 'healthCalls') {
       this.account[what]--
-      this.#process[what].giveBack()
+      this.#options.accounts[what].giveBack()
     }
     const { connections, streams, healthCalls } = this.#open
-    if (connections + streams + healthCalls === 0) this.#onIdle()
+    if (connections + streams + healthCalls === 0) this.#options.onIdle()
   }
 
   /** Whether new connections of the caller are closed, because it exceeded a rate recently or opens too many. */
@@ -172,7 +163,7 @@ export class CallerBudget {
 
   /** Whether it exceeded a rate of misuse recently. */
   get hasMisused(): boolean {
-    const now = this.#clock.now()
+    const now = this.#options.clock.now()
     const { heldUntil } = this.account
     return now < heldUntil && heldUntil - now <= MAX_HOLD_MS
   }
@@ -199,8 +190,8 @@ export class CallerBudget {
     }
     const burst = limits.identitiesPerMinute
     const isFull = identities.size >= limits.identities
-    if (isFull || !account.newIdentities.take(this.#clock.now(), { perSecond: burst / 60, burst })) {
-      this.#onNoRoom()
+    if (isFull || !account.newIdentities.take(this.#options.clock.now(), { perSecond: burst / 60, burst })) {
+      this.#options.onNoRoom()
       return isFull ? 'too-many' : 'too-fast'
     }
     identities.add(identity)
@@ -220,7 +211,7 @@ export class CallerBudget {
       for (const names of [files, secrets]) for (const each of names) if (!source.holds(each)) names.delete(each)
     const isFull = files.size + secrets.size >= this.limits.files
     if (isFull || (own.size >= source.room && !isHeld)) {
-      this.#onNoRoom()
+      this.#options.onNoRoom()
       return isFull ? 'caller' : 'process'
     }
     own.add(name)
@@ -229,15 +220,16 @@ export class CallerBudget {
 
   /** Whether the next refusal is reported with its name. */
   reportsRefusal(): boolean {
-    return this.account.refusals.take(this.#clock.now(), REFUSALS)
+    return this.account.refusals.take(this.#options.clock.now(), REFUSALS)
   }
 
   /** Charges bytes until `release`. Returns `false` if there is no room for them. */
   charge(bytes: number): boolean {
     const { account, limits } = this
-    if (account.bytes + bytes > limits.bytes || !this.#process.bytes.hasRoom(account.bytes, bytes)) return false
+    if (account.bytes + bytes > limits.bytes || !this.#options.accounts.bytes.hasRoom(account.bytes, bytes))
+      return false
     account.bytes += bytes
-    this.#process.bytes.take(bytes)
+    this.#options.accounts.bytes.take(bytes)
     return true
   }
 
@@ -248,7 +240,7 @@ export class CallerBudget {
 
   release(bytes: number): void {
     this.account.bytes -= bytes
-    this.#process.bytes.giveBack(bytes)
+    this.#options.accounts.bytes.giveBack(bytes)
   }
 
   /** Counts a name that is kept, granted or not; throws a `StreamRefusal` (RESOURCE_EXHAUSTED). */
