@@ -93,11 +93,8 @@ export class FetchSecrets implements UnaryMethod {
     let missing = 0
     using subscriptions = new Subscriptions({
       shared: this.#context,
-      get view() {
-        return connection.permission
-      },
-      budget: connection.budget,
-      report: report => record.report(report),
+      connection,
+      record,
       wake() {
         if (subscriptions.due >= missing) resolve()
       },

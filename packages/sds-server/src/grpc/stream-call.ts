@@ -1,14 +1,12 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import type { StreamReceipts } from '@livery/core'
 import type { Connection } from '../access/connection.ts'
-import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
 import type { StreamInfo } from '../events/sds-event.ts'
 import { StreamRecord } from '../events/stream-record.ts'
-import type { DiscoveryStream, StreamContext, StreamReport, SubscribedName } from '../protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext, SubscribedName } from '../protocol/discovery-protocol.ts'
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import type { SecretView } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { Answer, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
@@ -33,7 +31,7 @@ export class StreamCall<Request extends Answer, Message>
   readonly receipts: StreamReceipts | undefined
   readonly #subscriptions: Subscriptions
   readonly #stream: DiscoveryStream<Request, Message>
-  readonly #record: StreamRecord
+  readonly record: StreamRecord
   #state: 'idle' | 'writing' | 'ended' = 'idle'
   #status = NOT_ENDED
   #hasAnswered = false
@@ -50,10 +48,10 @@ export class StreamCall<Request extends Answer, Message>
     this.#options = options
     this.#host = host
     this.#requests = new IncomingRequests(call.incoming, connection, host, this)
-    this.receipts = context.receipts?.open(() => this.#record.describePeer())
+    this.receipts = context.receipts?.open(() => this.record.describePeer())
     this.#subscriptions = new Subscriptions(this)
     this.#stream = options.createStream(this, this.#subscriptions)
-    this.#record = new StreamRecord(method, context, connection, this.#stream, this.#subscriptions)
+    this.record = new StreamRecord(method, context, connection, this.#stream, this.#subscriptions)
   }
 
   start(): void {
@@ -61,20 +59,12 @@ export class StreamCall<Request extends Answer, Message>
     this.#requests.start()
   }
 
-  get view(): SecretView {
-    return this.connection.permission
-  }
-
   get shared(): StreamCallContext {
     return this.#options.context
   }
 
-  get budget(): CallerBudget {
-    return this.connection.budget
-  }
-
   info(): StreamInfo {
-    return this.#record.snapshot()
+    return this.record.snapshot()
   }
 
   subscribed(only?: string): Iterable<SubscribedName> {
@@ -84,10 +74,6 @@ export class StreamCall<Request extends Answer, Message>
   /** A push waits for its turn, and for the response in flight. */
   wake(): void {
     if (this.#state === 'idle') this.shared.pushes.add(this)
-  }
-
-  report(report: StreamReport): void {
-    this.#record.report(report)
   }
 
   onHeaders(header: HeaderReader): void {
@@ -112,7 +98,7 @@ export class StreamCall<Request extends Answer, Message>
     // A stream without an answer is misuse, unless the server itself shuts down.
     if (!this.#hasAnswered && this.#status.code !== UNAVAILABLE) this.#host.fault(this.connection)
     this.#requests.stop()
-    this.#record.closed(this.#status)
+    this.record.closed(this.#status)
     this.#stop()
     this.#host.delete(this)
     this.#call.onClosed(() => this.#onGone())
@@ -136,7 +122,7 @@ export class StreamCall<Request extends Answer, Message>
   /** Ends the stream with a status; the peer is expected to reconnect. */
   refuse(error: unknown): void {
     if (this.#isOver()) return
-    this.#record.failed(error)
+    this.record.failed(error)
     this.#status = statusOf(error)
     this.#stop()
     this.#call.sendStatus(this.#status)
@@ -173,7 +159,7 @@ export class StreamCall<Request extends Answer, Message>
   }
 
   #hold(decoded: Decoded<Request>): void {
-    this.budget.chargeOrRefuse(heapBytes(decoded), 'more unread requests')
+    this.connection.budget.chargeOrRefuse(heapBytes(decoded), 'more unread requests')
     this.#held = decoded
     this.#requests.suspend()
   }
@@ -181,7 +167,7 @@ export class StreamCall<Request extends Answer, Message>
   #takeHeld(): Decoded<Request> | undefined {
     const held = this.#held
     this.#held = undefined
-    if (held) this.budget.release(heapBytes(held))
+    if (held) this.connection.budget.release(heapBytes(held))
     return held
   }
 
@@ -194,7 +180,7 @@ export class StreamCall<Request extends Answer, Message>
   #send(message: Message, frame: ResponseFrame): void {
     const { byteLength } = frame.bytes.buffer
     try {
-      this.budget.chargeOrRefuse(byteLength, 'more unread responses')
+      this.connection.budget.chargeOrRefuse(byteLength, 'more unread responses')
     } catch (error) {
       frame.release(false)
       throw error
@@ -211,7 +197,7 @@ export class StreamCall<Request extends Answer, Message>
     if (this.#stream.received) this.#call.onReceived(() => this.#onReceived(message))
     this.#state = 'idle'
     this.#hasAnswered = true
-    this.budget.release(this.#sending)
+    this.connection.budget.release(this.#sending)
     this.#sending = 0
     const held = this.#takeHeld()
     if (!held) {
@@ -242,8 +228,8 @@ export class StreamCall<Request extends Answer, Message>
 
   /** The HTTP/2 stream of the call is closed. */
   #onGone(): void {
-    this.budget.release(this.#sending)
-    this.#record[Symbol.dispose]()
-    this.budget.closeCall('stream')
+    this.connection.budget.release(this.#sending)
+    this.record[Symbol.dispose]()
+    this.connection.budget.closeCall('stream')
   }
 }

@@ -42,7 +42,7 @@ export class Acknowledgements {
     this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
     for (const secret of secrets) {
       const { name, ledgerName, version, bundle } = secret
-      this.#context.report({ kind: 'pushed', name, ledgerName, version })
+      this.#context.record.report({ kind: 'pushed', name, ledgerName, version })
       if (bundle) this.#context.receipts?.sent(bundle)
     }
   }
@@ -53,7 +53,7 @@ export class Acknowledgements {
     const message = this.#take(nonce)
     if (message) for (const secret of message.secrets) this.#report(secret, message.sentAt, detail)
     if (nonce === this.#lastNonce) return true
-    this.#context.report({ kind: 'stale' })
+    this.#context.record.report({ kind: 'stale' })
     return false
   }
 
@@ -62,10 +62,10 @@ export class Acknowledgements {
     this.#subscriptions.answered(name, version, detail === undefined)
     if (detail === undefined) {
       const lagMs = Math.max(0, this.#context.shared.clock.now() - sentAt)
-      this.#context.report({ kind: 'acked', name, ledgerName, version, lagMs })
+      this.#context.record.report({ kind: 'acked', name, ledgerName, version, lagMs })
       if (bundle) this.#context.receipts?.accepted(bundle)
     } else {
-      this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
+      this.#context.record.report({ kind: 'nacked', name, ledgerName, version, detail })
       if (bundle) this.#context.receipts?.rejected(bundle, detail)
     }
   }

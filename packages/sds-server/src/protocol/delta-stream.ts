@@ -56,7 +56,7 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
   }
 
   #subscribeToEverything(held: ReadonlyMap<string, string>): void {
-    const everything = new Set(this.#context.view.everything(this.#context.shared.maxNames))
+    const everything = new Set(this.#context.connection.permission.everything(this.#context.shared.maxNames))
     for (const name of everything) {
       if (this.#subscriptions.has(name)) continue
       this.#implied.add(name)

@@ -105,14 +105,16 @@ interface SharedContext {
 /** The dependencies of a stream's state machine. */
 export interface StreamContext {
   readonly shared: SharedContext
-  /** The permission of the caller; it can change between calls. */
-  readonly view: SecretView
-  readonly budget: NameBudget & HoldBudget & RefusalRate
+  readonly connection: {
+    /** It can change between calls. */
+    readonly permission: SecretView
+    readonly budget: NameBudget & HoldBudget & RefusalRate
+  }
+  readonly record: { report(report: StreamReport): void }
   /** Receives what the peer was sent and how it answered; absent if no one needs it. */
   readonly receipts: StreamReceipts | undefined
   /** Called when something became due outside `receive`. */
   wake(): void
-  report(report: StreamReport): void
 }
 
 /** The protocol of one stream without its transport: requests in, the newest message out. */

@@ -89,7 +89,8 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
   #wanted(names: readonly string[]): ReadonlySet<string> {
     if (names.length > 0) this.#interest = 'named'
     else if (this.#interest === 'nothing yet') this.#interest = 'everything'
-    if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.shared.maxNames))
+    if (this.#interest === 'everything')
+      return new Set(this.#context.connection.permission.everything(this.#context.shared.maxNames))
     const wanted = new Set(names)
     this.#named = wanted.size === names.length ? names.slice() : [...wanted]
     return wanted

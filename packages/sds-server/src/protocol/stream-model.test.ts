@@ -78,12 +78,11 @@ class ModelPeer {
 
   constructor() {
     this.context = {
-      view: this.view,
       shared: { source: this.view, maxNames: 10, messages: new MessageComposer('n'), clock: { now: () => 0 } },
-      budget: testBudget(),
+      connection: { permission: this.view, budget: testBudget() },
       receipts: undefined,
       wake: () => {},
-      report: () => {},
+      record: { report: () => {} },
     }
   }
 

@@ -124,12 +124,12 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   }
 
   #reportPushed(name: string, { name: ledgerName, version }: SecretItem): void {
-    this.#context.report({ kind: 'pushed', name, ledgerName, version })
+    this.#context.record.report({ kind: 'pushed', name, ledgerName, version })
   }
 }
 
-function ownIdentities({ view }: StreamContext): readonly SpiffeId[] {
-  const identities = view.ownIdentities()
+function ownIdentities({ connection }: StreamContext): readonly SpiffeId[] {
+  const identities = connection.permission.ownIdentities()
   if (identities.length > 0) return identities
   throw new StreamRefusal(
     'permission-denied',

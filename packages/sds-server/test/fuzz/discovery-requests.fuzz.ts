@@ -60,12 +60,11 @@ export function run({ isDelta, messages }: Input): void {
   const composer = new MessageComposer('n')
   const budget = testBudget()
   const context: StreamContext = {
-    view,
     shared: { source, maxNames: MAX_NAMES, messages: composer, clock: { now: () => 0 } },
-    budget,
+    connection: { permission: view, budget },
     receipts: undefined,
     wake() {},
-    report: checkReport,
+    record: { report: checkReport },
   }
   using subscriptions = new Subscriptions(context)
   const peer = isDelta

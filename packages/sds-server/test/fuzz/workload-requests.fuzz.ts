@@ -31,16 +31,13 @@ type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
 export function run({ requests, allowed }: Input): void {
   const before = source.subscribers
   let [current = []] = allowed
-  let view = viewOf(current)
+  const connection = { permission: viewOf(current), budget: testBudget() }
   const context = {
-    get view() {
-      return view
-    },
     shared: { source, maxNames: 1, messages: new MessageComposer('n'), clock: { now: () => 0 } },
-    budget: testBudget(),
+    connection,
     receipts: undefined,
     wake() {},
-    report() {},
+    record: { report() {} },
   }
   using subscriptions = new Subscriptions(context)
   const stream = new WorkloadStream(context, subscriptions, { content: 'svids', allBundles: names.all })
@@ -50,7 +47,7 @@ export function run({ requests, allowed }: Input): void {
       stream.receive({ responseNonce: '', errorDetail: undefined })
       read(stream, current)
       current = allowed[index + 1] ?? current
-      view = viewOf(current)
+      connection.permission = viewOf(current)
       if (!subscriptions.review()) return
       stream.reviewed()
       read(stream, current)

@@ -112,12 +112,11 @@ export class FakeEnvoy implements Disposable {
       }
     }
     const context: StreamContext = {
-      view,
       shared: { source, maxNames: 1, messages, clock: { now: () => 0 } },
-      budget: testBudget(),
+      connection: { permission: view, budget: testBudget() },
       receipts: open.use(receipts.open(() => this.name)),
       wake: () => queueMicrotask(read),
-      report: () => {},
+      record: { report: () => {} },
     }
     const { stream, answer } = open.use(FORMS[form](context, name, this.#held.get(name)))
     queueMicrotask(read)
