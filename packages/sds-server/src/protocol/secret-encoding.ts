@@ -7,6 +7,7 @@ import { type DiscoveryMessage, type NamedSecret, type ResponseContent, SECRET_T
 import { FrameMemory } from './frame-memory.ts'
 import { deltaRemoved, sotwRemoved } from './removed-name.ts'
 import { type KeySlot, ResponseFrame } from './response-frame.ts'
+import { textFieldLength, writeTextField } from './text-field.ts'
 import { validationContext } from './validation-context.ts'
 
 /** A resource without its key, which is inserted when it is sent. */
@@ -124,27 +125,6 @@ const NONE_REMOVED: readonly Uint8Array[] = []
 const FIELDS = { version: 1, typeUrl: 4, nonce: 5 } as const
 const TYPE_URL_FIELD = Buffer.alloc(textFieldLength(SECRET_TYPE_URL))
 writeTextField(TYPE_URL_FIELD, 0, FIELDS.typeUrl, SECRET_TYPE_URL)
-
-/*
- * Fields of wire type 2 (https://protobuf.dev/programming-guides/encoding/). By hand, since a writer for these few bytes
- * cost a tenth of a response.
- */
-
-function textFieldLength(text: string): number {
-  const length = Buffer.byteLength(text)
-  let prefix = 2
-  for (let rest = length >>> 7; rest > 0; rest >>>= 7) prefix++
-  return prefix + length
-}
-
-/** Returns where the field ends. */
-function writeTextField(target: Buffer, start: number, number: number, text: string): number {
-  let at = target.writeUInt8((number << 3) | 2, start)
-  let rest = Buffer.byteLength(text)
-  for (; rest > 0x7f; rest >>>= 7) at = target.writeUInt8((rest & 0x7f) | 0x80, at)
-  at = target.writeUInt8(rest, at)
-  return at + target.write(text, at)
-}
 
 /** Shared by all resources: a writer for each would make six allocations, and memory outside the heap is expensive. */
 let writer = new BinaryWriter()
