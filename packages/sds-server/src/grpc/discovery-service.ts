@@ -1,8 +1,8 @@
 /** The three methods of `envoy.service.secret.v3.SecretDiscoveryService` on one socket. */
 import type { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../protocol/delta-stream.ts'
-import type { DiscoveryMessage } from '../protocol/discovery-protocol.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from '../protocol/request-codec.ts'
+import type { DiscoveryMessage } from '../protocol/response-content.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { ServiceContext, StreamMethod } from './call-context.ts'
 import { FetchSecrets } from './fetch-secrets.ts'

@@ -1,5 +1,6 @@
 /** Reports the responses of a stream, and each ACK or NACK, which it matches to its response by the unanswered nonces. */
-import type { DiscoveryMessage, SentSecret, StreamContext } from './discovery-protocol.ts'
+import type { StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryMessage, SentSecret } from './response-content.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
 

@@ -2,8 +2,9 @@
 
 import type { DeltaDiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
-import type { DiscoveryMessage, DiscoveryStream, StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
 import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-codec.ts'
+import type { DiscoveryMessage } from './response-content.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 const EVERYTHING = '*'

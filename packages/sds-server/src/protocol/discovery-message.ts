@@ -1,7 +1,7 @@
 /** Responses to be sent: their resources, version and nonce, shared by the streams that get the same. */
 import { hash } from 'node:crypto'
 import type { SecretItem, TrustBundleSecret } from '@livery/core'
-import type { DiscoveryMessage, NamedSecret } from './discovery-protocol.ts'
+import type { DiscoveryMessage, NamedSecret } from './response-content.ts'
 
 /** Puts the messages of a server together. A thousand streams that get the same secret get the same message. */
 export class MessageComposer {

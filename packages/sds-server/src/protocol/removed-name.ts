@@ -1,7 +1,7 @@
 /** A name that has no secret, as a part of a response. */
 import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse, Resource } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { SECRET_TYPE_URL } from './discovery-protocol.ts'
+import { SECRET_TYPE_URL } from './response-content.ts'
 
 const RESOURCE_TYPE_URL = 'type.googleapis.com/envoy.service.discovery.v3.Resource'
 

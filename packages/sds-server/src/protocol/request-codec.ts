@@ -1,8 +1,8 @@
 /** Requests from bytes, and their checks. Fields that Livery does not use, above all Envoy's 61 kB of extensions, are skipped unread. */
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { SECRET_TYPE_URL } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
+import { SECRET_TYPE_URL } from './response-content.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 import { readTextRequest } from './text-request.ts'
 

@@ -11,7 +11,7 @@ import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { MessageComposer } from './discovery-message.ts'
-import { type NamedSecret, SECRET_TYPE_URL } from './discovery-protocol.ts'
+import { type NamedSecret, SECRET_TYPE_URL } from './response-content.ts'
 import { deltaEncoder, ResponseEncoder, sotwEncoder } from './secret-encoding.ts'
 
 const source = await MemorySource.create(WEB, API)

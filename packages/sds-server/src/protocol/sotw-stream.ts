@@ -6,8 +6,9 @@
 import type { Node } from '../gen/envoy/config/core/v3/base.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
-import type { DiscoveryMessage, DiscoveryStream, StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
 import { checkNames, checkNode, checkTypeUrl } from './request-codec.ts'
+import type { DiscoveryMessage } from './response-content.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /**

@@ -1,7 +1,8 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
 import type { SecretItem, Watch } from '@livery/core'
-import type { NamedSecret, StreamContext, SubscribedName } from './discovery-protocol.ts'
+import type { StreamContext, SubscribedName } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
+import type { NamedSecret } from './response-content.ts'
 import { ledgerName, type Resolution, type SecretView } from './secret-source.ts'
 
 /** Shared by all streams with nothing to send; never written to. */

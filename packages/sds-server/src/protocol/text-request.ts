@@ -3,7 +3,7 @@
  * memory that a response allocates.
  */
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { SECRET_TYPE_URL } from './discovery-protocol.ts'
+import { SECRET_TYPE_URL } from './response-content.ts'
 
 /** Tags of the texts of a DiscoveryRequest: their number, and wire type 2. */
 const TAGS = { versionInfo: 0x0a, resourceNames: 0x1a, typeUrl: 0x22, responseNonce: 0x2a } as const

@@ -5,13 +5,9 @@ import { AccessPolicy } from '../../src/access/policy.ts'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import { MessageComposer } from '../../src/protocol/discovery-message.ts'
-import {
-  type DiscoveryMessage,
-  type DiscoveryStream,
-  SECRET_TYPE_URL,
-  type StreamContext,
-} from '../../src/protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from '../../src/protocol/request-codec.ts'
+import { type DiscoveryMessage, SECRET_TYPE_URL } from '../../src/protocol/response-content.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
 import { Subscriptions } from '../../src/protocol/subscriptions.ts'

@@ -5,12 +5,8 @@ import { isFileName } from '@livery/core/file-secrets'
 import { privateKeyOf } from '@livery/core/testing'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
 import type { MessageComposer } from '../../src/protocol/discovery-message.ts'
-import {
-  type DiscoveryMessage,
-  type DiscoveryStream,
-  SECRET_TYPE_URL,
-  type StreamContext,
-} from '../../src/protocol/discovery-protocol.ts'
+import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
+import { type DiscoveryMessage, SECRET_TYPE_URL } from '../../src/protocol/response-content.ts'
 import type { SecretSource, SecretView } from '../../src/protocol/secret-source.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { Subscriptions } from '../../src/protocol/subscriptions.ts'
