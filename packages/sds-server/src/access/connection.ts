@@ -78,5 +78,5 @@ export class AdmittedConnection implements ReadSource {
   }
 }
 
-/** As its calls see it. */
+/** The part that its calls use. */
 export type Connection = Omit<AdmittedConnection, 'socket' | keyof ReadSource>

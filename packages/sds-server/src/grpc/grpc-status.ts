@@ -19,11 +19,11 @@ export interface CallStatus {
 }
 
 export const OK: CallStatus = { code: 0, details: 'OK' }
-/** Of a call that the server has not ended. */
+/** The status while the server has not ended a call. */
 export const NOT_ENDED: CallStatus = { code: 0, details: '' }
 export const UNAVAILABLE = CODES.unavailable
 
-/** For a `StreamRefusal`, or for a bug. */
+/** The status for a `StreamRefusal`, or for a bug. */
 export function statusOf(error: unknown): CallStatus {
   if (error instanceof StreamRefusal) return { code: CODES[error.code], details: error.message }
   // An unexpected error's own text could hold anything, so it stays here.

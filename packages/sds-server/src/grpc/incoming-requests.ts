@@ -223,10 +223,11 @@ export class IncomingRequests implements Late, RequestReader {
   }
 }
 
-/** Also reopens the window of `stream` after a pause in which no frame went through its buffer. */
+/** Lets `stream` flow, also after a pause. */
 export function resumeReading(stream: Readable): void {
   const isPaused = stream.isPaused()
   stream.resume()
+  // Only this reopens the window after a pause in which no frame went through the stream's buffer.
   if (isPaused) stream._read(0)
 }
 

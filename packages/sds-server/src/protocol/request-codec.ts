@@ -74,7 +74,7 @@ export function heapBytes(value: unknown): number {
   return bytes
 }
 
-/** For the messages of one type. */
+/** Decodes the messages of one type. */
 export function decoder<Request>(codec: {
   decode(reader: BinaryReader): Request
 }): (bytes: Buffer) => Decoded<Request> {
