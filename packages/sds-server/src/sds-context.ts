@@ -1,27 +1,18 @@
 /** The state and settings shared by all sockets of one server. */
-import type { ReadPeerCredentials } from '@livery/core'
-import type { CallerDirectory } from './access/caller-directory.ts'
+import type { GateContext } from './access/connection-gate.ts'
 import type { RefusalAnswers } from './access/refusal-answers.ts'
-import type { ArrivalQueue } from './budget/arrival-queue.ts'
-import type { CallerAccounts } from './budget/caller-account.ts'
 import type { OpeningQueue } from './budget/opening-queue.ts'
-import type { ClosingQueue } from './budget/paced-closing.ts'
 import type { ServiceContext } from './grpc/call-context.ts'
 import type { SessionTimes } from './grpc/sessions.ts'
 import type { ResourceNames } from './protocol/resource-name.ts'
 import type { AcceptWaiting } from './socket/accept-connections.ts'
 import type { WorkloadContext } from './workload-api/workload-service.ts'
 
-export interface SdsContext extends ServiceContext, WorkloadContext, SessionTimes {
+export interface SdsContext extends Omit<ServiceContext & WorkloadContext, 'maxNames'>, GateContext, SessionTimes {
   readonly names: ResourceNames
-  readonly accounts: CallerAccounts
-  readonly arrivals: ArrivalQueue
   readonly openings: OpeningQueue
-  readonly closings: ClosingQueue
   readonly refusalAnswers: RefusalAnswers
-  readonly readPeerCredentials: ReadPeerCredentials | undefined
-  readonly callerDirectory: CallerDirectory | undefined
-  readonly acceptWaiting: AcceptWaiting | undefined
+  readonly acceptWaiting?: AcceptWaiting | undefined
   /** Whether a socket that opens takes its path from another process that listens there. */
   takeover: boolean
   /** Whether a successor opens the sockets that are new. */

@@ -7,7 +7,7 @@ import { DeadlineQueue } from './budget/deadline-queue.ts'
 import { SharedLimit } from './budget/shared-limit.ts'
 import { type GivenLimits, readLimits, type SocketLimits } from './budget/socket-limits.ts'
 import { DEFAULT_WORKLOAD_API } from './defaults.ts'
-import { DiscoveryService, SDS_SERVICE } from './grpc/discovery-service.ts'
+import { discoveryMethods, SDS_SERVICE } from './grpc/discovery-service.ts'
 import { HealthService } from './grpc/health-service.ts'
 import { SessionGuard } from './grpc/session-guard.ts'
 import { Sessions } from './grpc/sessions.ts'
@@ -17,7 +17,7 @@ import { AwaitedSocketFile } from './socket/awaited-socket-file.ts'
 import type { PlacementOptions } from './socket/placed-socket.ts'
 import { LiveOwnerError, SdsServerError } from './socket/sds-server-error.ts'
 import type { SocketFileEvent } from './socket/socket-file.ts'
-import { WORKLOAD_SERVICE, WorkloadService } from './workload-api/workload-service.ts'
+import { WORKLOAD_SERVICE, workloadMethods } from './workload-api/workload-service.ts'
 
 /** The part that can change while the socket is open. */
 export interface AccessConfig extends SocketAccess {
@@ -84,42 +84,35 @@ export class SdsSocket {
     this.#deadlines = new DeadlineQueue(context.clock, context.requestTimeoutMs)
     const isServed = config.workloadApi ?? DEFAULT_WORKLOAD_API[config.identity ? 'own' : 'shared']
     this.#gate = new ConnectionGate({
+      ...context,
       path: config.path,
-      clock: context.clock,
       policy: createPolicy(config, context),
       limits: limits.perCaller,
       room: this.#room,
-      accounts: context.accounts,
-      arrivals: context.arrivals,
-      closings: context.closings,
       answers: isServed ? context.refusalAnswers : undefined,
-      readPeerCredentials: context.readPeerCredentials,
-      callerDirectory: context.callerDirectory,
-      nextId: context.nextId,
-      events: context.events,
       admit: connection => this.#guard.watch(this.#sessions.open(connection.socket), connection),
       onEmpty: () => this.#onEmpty(),
       onNoRoom: () => this.#reviewLater(),
     })
     const bounds = { maxBytes: limits.messageBytes, deadlines: this.#deadlines }
     this.#calls = new SocketCalls(context, this.#room, bounds)
-    const discovery = new DiscoveryService(context, this.#calls, limits.names)
-    const workload = isServed ? new WorkloadService(context, this.#calls, limits.names) : undefined
-    this.#health = new HealthService(workload ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
+    this.#health = new HealthService(isServed ? [SDS_SERVICE, WORKLOAD_SERVICE] : [SDS_SERVICE], this.#calls)
+    const streams = { ...context, maxNames: limits.names }
     this.#sessions = new Sessions(context, limits.streams)
     this.#guard = new SessionGuard({
       clock: context.clock,
-      methods: new Map([...discovery.openers, ...this.#health.openers, ...(workload?.openers ?? [])]),
+      methods: new Map([
+        ...discoveryMethods(streams, this.#calls),
+        ...(isServed ? workloadMethods(streams, this.#calls) : []),
+        ...this.#health.openers,
+      ]),
       openings: context.openings,
       deadlines: this.#deadlines,
       connections: () => this.#gate.connections(),
     })
     this.#file = new AwaitedSocketFile({
+      ...context,
       ...config,
-      takeover: context.takeover,
-      clock: context.clock,
-      acceptWaiting: context.acceptWaiting,
-      readPeerCredentials: context.readPeerCredentials,
       onArrival: arrival => this.#gate.accept(arrival),
       onEvent: event => context.events.emit(context.isHandover ? inHandover(event) : event),
     })

@@ -8,7 +8,7 @@ import {
   DiscoveryResponse,
 } from '../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { HealthCheckRequest, HealthCheckResponse } from '../src/gen/grpc/health/v1/health.ts'
-import { SECRET_TYPE_URL } from '../src/protocol/request-check.ts'
+import { SECRET_TYPE_URL } from '../src/protocol/response-content.ts'
 import { peerNode } from './peer-node.ts'
 import { connectTo, ResponseStream } from './response-stream.ts'
 

@@ -11,29 +11,34 @@ import type { ConnectionInfo, RefusedConnection, SdsEvent } from '../events/sds-
 import type { Arrival } from '../socket/accept-connections.ts'
 import type { CallerDirectory, Identification } from './caller-directory.ts'
 import { AdmittedConnection, type Connection } from './connection.ts'
-import { LastPermission, type Permission } from './permission.ts'
+import { LastPermission } from './last-permission.ts'
+import type { Permission } from './permission.ts'
 import type { AccessPolicy } from './policy.ts'
 import type { RefusalAnswers } from './refusal-answers.ts'
 import { WaitingConnections } from './waiting-connections.ts'
 
-interface ConnectionGateOptions {
-  readonly path: string
+/** The part of its options that all sockets of one server have. */
+export interface GateContext {
   readonly clock: Clock
+  readonly accounts: CallerAccounts
+  readonly arrivals: ArrivalQueue
+  readonly closings: ClosingQueue
+  readonly readPeerCredentials?: ReadPeerCredentials | undefined
+  /** Required by a policy that identifies callers. */
+  readonly callerDirectory?: CallerDirectory | undefined
+  readonly events: Events<SdsEvent>
+  nextId(): number
+}
+
+interface ConnectionGateOptions extends GateContext {
+  readonly path: string
   /** The rules until `follow` replaces them. */
   readonly policy: AccessPolicy
   /** The limits of each caller. */
   readonly limits: PerCallerLimits
   readonly room: SocketRoom
-  readonly accounts: CallerAccounts
-  readonly arrivals: ArrivalQueue
-  readonly closings: ClosingQueue
   /** Absent: refused callers get no answer. */
   readonly answers: RefusalAnswers | undefined
-  readonly readPeerCredentials: ReadPeerCredentials | undefined
-  /** Required by a policy that identifies callers. */
-  readonly callerDirectory: CallerDirectory | undefined
-  nextId(): number
-  readonly events: Events<SdsEvent>
   /** Called when an identity on demand found no room in the budget of its caller. */
   onNoRoom(): void
   /** Serves an admitted connection. */

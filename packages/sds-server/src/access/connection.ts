@@ -10,42 +10,24 @@ import type { SecretView } from '../protocol/secret-source.ts'
 import { startReading, stopReading } from '../socket/socket-reading.ts'
 import type { Permission } from './permission.ts'
 
-export interface Connection {
-  readonly info: ConnectionInfo
-  /** Replaced when the rules of its socket change. */
-  readonly permission: SecretView
-  /** The account of its caller, and the limits on it. */
-  readonly budget: CallerBudget
-  /** Whether a new call is served. */
-  readonly takesCalls: boolean
-  /** Bytes of messages that were read from it. */
-  messageBytes: number
-  /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
-  answers: number
-  /** The memory of responses that were written in part. */
-  readonly unsent: UnsentMemory
-  /** Closes its streams in slices before itself. */
-  readonly closing: PacedClosing
-  /** Knows the streams on which a request has come. */
-  readonly allowance: StreamAllowance
-  /** Bytes read since the last call that were not in messages. */
-  takeOverhead(): number
-  /** Closes it soon, after its streams; bytes that were not sent yet are lost. */
-  close(): void
-  /** Closes it now, so that nothing more is sent: its caller lost a permission. */
-  cut(): void
-}
-
-export class AdmittedConnection implements Connection, ReadSource {
+export class AdmittedConnection implements ReadSource {
   readonly info: ConnectionInfo
   readonly socket: Socket
+  /** The account of its caller, and the limits on it. */
   readonly budget: CallerBudget
+  /** Closes its streams in slices before itself. */
   readonly closing: PacedClosing
+  /** The memory of responses that were written in part. */
   readonly unsent: UnsentMemory
+  /** Knows the streams on which a request has come. */
   readonly allowance: StreamAllowance
+  /** Replaced when the rules of its socket change. */
   permission: SecretView
+  /** Whether a new call is served. */
   takesCalls = true
+  /** Bytes of messages that were read from it. */
   messageBytes = 0
+  /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
   answers = 0
   #overhead = 0
 
@@ -66,6 +48,7 @@ export class AdmittedConnection implements Connection, ReadSource {
     this.allowance = allowance
   }
 
+  /** Bytes read since the last call that were not in messages. */
   takeOverhead(): number {
     const overhead = this.socket.bytesRead - this.messageBytes
     const added = overhead - this.#overhead
@@ -73,6 +56,7 @@ export class AdmittedConnection implements Connection, ReadSource {
     return added
   }
 
+  /** Closes it soon, after its streams; bytes that were not sent yet are lost. */
   close(): void {
     this.socket.destroy()
   }
@@ -87,8 +71,12 @@ export class AdmittedConnection implements Connection, ReadSource {
     else startReading(this.socket)
   }
 
+  /** Closes it now, so that nothing more is sent: its caller lost a permission. */
   cut(): void {
     this.socket.destroy()
     this.closing.endNow()
   }
 }
+
+/** The part that its calls use. */
+export type Connection = Omit<AdmittedConnection, 'socket' | keyof ReadSource>

@@ -1,23 +1,13 @@
 /** The names that one caller is allowed on a socket, and their meaning for it. */
-import { type FileSecretName, matchesSpiffePattern, type SecretName } from '@livery/core'
-import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
-import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
-import { checkCount } from '../protocol/request-check.ts'
-import { parseResourceName, type ResourceNames } from '../protocol/resource-name.ts'
-import type { FileRoom, HoldBudget, Resolution, SecretSource, SecretView } from '../protocol/secret-source.ts'
-import { StreamRefusal } from '../protocol/stream-refusal.ts'
+import { matchesSpiffePattern, type SecretName } from '@livery/core'
+import type { SpiffeId } from '@livery/core/plugin'
+import { checkCount } from '../protocol/request-codec.ts'
+import { parseResourceName } from '../protocol/resource-name.ts'
+import type { HoldBudget, Resolution, SecretView } from '../protocol/secret-source.ts'
 import type { AllowRules } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
-
-const NO_POD =
-  'a token is for the pod that asks, and this caller is not known as a pod: set identify on a shared socket'
-const KINDS = {
-  'file-pair': 'these files',
-  'file-roots': 'these files',
-  'kubernetes-pair': 'this Secret',
-  'kubernetes-roots': 'this Secret',
-  'pod-token': 'this token',
-} as const
+import { allowsFiles, resolveFiles } from './file-permission.ts'
+import { type GrantContext, ownIdentities, ownIdentity, rootsIdentity } from './own-identity.ts'
 
 const NO_IDENTITY = {
   'too-many': {
@@ -32,49 +22,35 @@ const NO_IDENTITY = {
   },
 } as const
 
-/** The common part of all permissions on one socket. */
-export interface GrantContext {
-  readonly source: SecretSource
-  readonly names: ResourceNames
-  readonly onDemand: boolean
-}
-
-function noRoom(bound: 'caller' | 'process', kind: FileRoom['kind']): string {
-  if (bound === 'caller')
-    return 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files'
-  const what = kind === 'secrets' ? 'the Secrets' : 'the names of files and tokens'
-  return `this caller has its share of ${what} that this agent can watch: it waits until others are released; ask for fewer`
-}
-
 /** The names that one caller is allowed. */
 export class Permission implements SecretView {
-  readonly #context: GrantContext
-  readonly #layers: readonly AllowRules[]
-  readonly #caller: CallerFacts | undefined
+  readonly context: GrantContext
+  readonly layers: readonly AllowRules[]
+  readonly caller: CallerFacts | undefined
 
   /** An identity, or files, are allowed if a pattern of every layer matches. `caller`: whose identity `default` means. */
   constructor(context: GrantContext, layers: readonly AllowRules[], caller?: CallerFacts) {
-    this.#context = context
-    this.#layers = layers
-    this.#caller = caller
+    this.context = context
+    this.layers = layers
+    this.caller = caller
   }
 
   /** Decides on a name; files, and an identity that is issued on demand, take from `budget`. */
   resolve(name: string, budget: HoldBudget): Resolution {
-    const parsed = parseResourceName(name, this.#context.names)
+    const parsed = parseResourceName(name, this.context.names)
     switch (parsed.kind) {
       case 'own-identity':
         return this.#ownIdentity(budget)
       case 'own-bundle':
         return { kind: 'granted', secret: this.#ownBundle() }
       case 'all-bundles':
-        return { kind: 'granted', secret: { kind: 'all-bundles', ...this.#only() } }
+        return { kind: 'granted', secret: { kind: 'all-bundles', ...rootsIdentity(this) } }
       case 'identity':
         return this.#identity(parsed.identity, budget)
       case 'bundle':
         return this.#bundle(parsed.trustDomain)
       case 'files':
-        return this.#files(parsed.secret, budget)
+        return resolveFiles(parsed.secret, this.context.source, this.layers, this.caller?.pod, budget)
       case 'unknown':
         return { kind: 'refused', reason: parsed.reason }
     }
@@ -82,69 +58,33 @@ export class Permission implements SecretView {
 
   /** All names that the caller is allowed, the bundles first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[] {
-    const { source } = this.#context
+    const { source } = this.context
     const names = Array.from(source.trustDomains(), trustDomain => `spiffe://${trustDomain}`)
-    for (const identity of source.identities()) if (this.#allows(identity)) names.push(identity)
+    for (const identity of source.identities()) if (this.allows(identity)) names.push(identity)
     checkCount(names.length, limit)
     return names
   }
 
   ownIdentities(): readonly SpiffeId[] {
-    const { source, onDemand } = this.#context
-    // An identity that was chosen for the caller is its own even before the source knows it.
-    if (this.#caller) return [this.#caller.identity ?? []].flat().filter(identity => this.#allows(identity))
-    const isKnown = (identity: SpiffeId) => source.knows({ kind: 'identity', identity })
-    const known = [...this.#named()].filter(isKnown)
-    if (known.length > 0) return known
-    const [only, ...others] = this.#firstAllowed()
-    return only && others.length === 0 && !this.#isOpen() && (onDemand || isKnown(only)) ? [only] : []
+    return ownIdentities(this)
   }
 
   mayHave(secret: SecretName): boolean {
-    if (secret.kind === 'identity') return this.#allows(secret.identity)
-    if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles') return this.#allowsFiles(secret)
-    return secret.identity === undefined || this.#allows(secret.identity)
+    if (secret.kind === 'identity') return this.allows(secret.identity)
+    if (secret.kind !== 'bundle' && secret.kind !== 'all-bundles')
+      return allowsFiles(secret, this.layers, this.caller?.pod)
+    return secret.identity === undefined || this.allows(secret.identity)
   }
 
-  #allows(identity: SpiffeId): boolean {
-    return this.#layers.every(({ identities }) => identities.some(pattern => matchesSpiffePattern(pattern, identity)))
-  }
-
-  /** The roots of the system are known to everybody on it. */
-  #allowsFiles(name: FileSecretName): boolean {
-    if (name.kind === 'file-roots' && name.file === 'system') return true
-    if (name.kind === 'pod-token' && name.pod !== undefined && name.pod !== this.#caller?.pod) return false
-    return this.#layers.every(({ files }) => files.some(pattern => matchesFilePattern(pattern, name)))
-  }
-
-  #files(asked: FileSecretName, budget: HoldBudget): Resolution {
-    const { files } = this.#context.source
-    if (!files) return { kind: 'refused', reason: 'this agent serves no secrets that others write' }
-    if (!this.#allowsFiles(asked)) {
-      const what = KINDS[asked.kind]
-      return { kind: 'refused', reason: `this caller is not allowed ${what}: see allow and callers of this socket` }
-    }
-    const pod = this.#caller?.pod
-    if (asked.kind === 'pod-token' && pod === undefined) return { kind: 'refused', reason: NO_POD }
-    const secret = asked.kind === 'pod-token' && pod !== undefined ? { ...asked, pod } : asked
-    const refusal = files.refusal(secret)
-    if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
-    const name = formatFileName(secret)
-    const kind = isOfSecret(asked) ? 'secrets' : 'files'
-    const taken = budget.takeFiles(name, { kind, room: files.room(secret), holds: each => files.holds(each) })
-    if (taken !== 'granted') {
-      const crowding = taken === 'process' ? files.noRoom(secret) : undefined
-      return { kind: 'refused', reason: crowding === undefined ? noRoom(taken, kind) : `it ${crowding}` }
-    }
-    const problem = files.problem(secret)
-    return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
+  allows(identity: SpiffeId): boolean {
+    return this.layers.every(({ identities }) => identities.some(pattern => matchesSpiffePattern(pattern, identity)))
   }
 
   #identity(identity: SpiffeId, budget: HoldBudget): Resolution {
-    if (!this.#allows(identity)) {
+    if (!this.allows(identity)) {
       return { kind: 'refused', reason: 'this caller is not allowed it: see allow and callers of this socket' }
     }
-    const { source, onDemand } = this.#context
+    const { source, onDemand } = this.context
     const secret = { kind: 'identity', identity } as const
     if (!source.knows(secret)) {
       if (!onDemand) {
@@ -161,8 +101,13 @@ export class Permission implements SecretView {
     return { kind: 'granted', secret }
   }
 
+  #ownIdentity(budget: HoldBudget): Resolution {
+    const own = ownIdentity(this)
+    return 'identity' in own ? this.#identity(own.identity, budget) : { kind: 'refused', reason: own.reason }
+  }
+
   #bundle(trustDomain: string): Resolution {
-    const { source } = this.#context
+    const { source } = this.context
     if (trustDomain === source.trustDomain) return { kind: 'granted', secret: this.#ownBundle() }
     const secret = { kind: 'bundle', trustDomain } as const
     if (source.knows(secret)) return { kind: 'granted', secret }
@@ -170,91 +115,7 @@ export class Permission implements SecretView {
   }
 
   #ownBundle(): SecretName {
-    const { trustDomain } = this.#context.source
-    return { kind: 'bundle', trustDomain, ...this.#only() }
-  }
-
-  /** The caller's own identity, or the only one that the rules name, without patterns: it can have its own roots. */
-  #only(): { readonly identity?: SpiffeId } {
-    const [only, ...others] = this.#caller ? [this.#caller.identity] : this.#isNamed() ? this.#named() : []
-    if (only === undefined || others.length > 0) return {}
-    return trustDomainOf(only) === this.#context.source.trustDomain ? { identity: only } : {}
-  }
-
-  #named(): Set<SpiffeId> {
-    const named = new Set<SpiffeId>()
-    for (const pattern of this.#layers.flatMap(({ identities }) => identities)) {
-      if (pattern.kind === 'literal' && this.#allows(pattern.identity)) named.add(pattern.identity)
-    }
-    return named
-  }
-
-  /** Whether a layer names identities only, without patterns: it allows no others. */
-  #isNamed(): boolean {
-    return this.#layers.some(({ identities }) => identities.every(pattern => pattern.kind === 'literal'))
-  }
-
-  /** Whether patterns on demand allow identities that nobody has asked for yet: then a single known one is not unique. */
-  #isOpen(): boolean {
-    return this.#context.onDemand && !this.#isNamed()
-  }
-
-  /** Up to two identities that the caller is allowed, to see whether there is exactly one. */
-  #firstAllowed(): ReadonlySet<SpiffeId> {
-    const allowed = this.#named()
-    for (const identity of this.#isNamed() ? [] : this.#context.source.identities()) {
-      if (allowed.size > 1) break
-      if (this.#allows(identity)) allowed.add(identity)
-    }
-    return allowed
-  }
-
-  #ownIdentity(budget: HoldBudget): Resolution {
-    const { names } = this.#context
-    if (this.#caller) return this.#callersIdentity(this.#caller, budget)
-    const allowed = this.#firstAllowed()
-    const [only] = allowed
-    const isOpen = this.#isOpen()
-    if (only && allowed.size === 1 && !isOpen) return this.#identity(only, budget)
-    const why =
-      only || isOpen
-        ? 'this caller is allowed more than one identity: ask by SPIFFE ID, or give the workload its own socket'
-        : 'this caller is allowed no identity: see allow and callers of this socket, and identities'
-    return { kind: 'refused', reason: `"${names.default}" has no single meaning here, because ${why}` }
-  }
-
-  #callersIdentity({ identity }: CallerFacts, budget: HoldBudget): Resolution {
-    if (identity !== undefined) return this.#identity(identity, budget)
-    const reason = `"${this.#context.names.default}" has no meaning for this caller: it was identified, and no identity was chosen for it`
-    return { kind: 'refused', reason }
-  }
-}
-
-/** The permission of a caller while its socket closes: only the names granted before, in their newest version. */
-export class LastPermission implements SecretView {
-  readonly #before: SecretView
-  readonly #known: ReadonlySet<SpiffeId>
-
-  /** `known`: the identities known at this moment; a later one was granted to nobody. */
-  constructor(before: SecretView, known: ReadonlySet<SpiffeId>) {
-    this.#before = before
-    this.#known = known
-  }
-
-  /** Never throws, because a stream can call it while the source reports a change. */
-  resolve(): Resolution {
-    return { kind: 'refused', reason: 'this socket is closing: connect again' }
-  }
-
-  everything(): never {
-    throw new StreamRefusal('unavailable', 'this socket is closing: connect again')
-  }
-
-  ownIdentities(): readonly SpiffeId[] {
-    return this.#before.ownIdentities().filter(identity => this.#known.has(identity))
-  }
-
-  mayHave(secret: SecretName): boolean {
-    return this.#before.mayHave(secret) && (secret.kind !== 'identity' || this.#known.has(secret.identity))
+    const { trustDomain } = this.context.source
+    return { kind: 'bundle', trustDomain, ...rootsIdentity(this) }
   }
 }

@@ -9,6 +9,7 @@ import { startServer, WEB } from '../../test/running-server.ts'
 import { namesOf } from '../../test/sds-client.ts'
 import { testAccounts, testBudget } from '../../test/test-budget.ts'
 import { CallerAccount, CallerAccounts } from './caller-account.ts'
+import type { CallerBudget } from './caller-budget.ts'
 
 const RESOURCE_EXHAUSTED = 8
 
@@ -63,10 +64,10 @@ test('on all sockets together a caller gets half of what the process has, and an
   const account = new CallerAccount('uid 1')
   const sockets = [testBudget({}, accounts, account), testBudget({}, accounts, account)]
   const other = testBudget({}, accounts, new CallerAccount('uid 2'))
-  for (const open of ['openConnection', 'openStream'] as const) {
-    const bounds = [1, 2, 3, 4].flatMap(() => sockets.map(budget => budget[open]()))
+  for (const open of [(each: CallerBudget) => each.openConnection(), (each: CallerBudget) => each.openCall('stream')]) {
+    const bounds = [1, 2, 3, 4].flatMap(() => sockets.map(open))
     assert.deepEqual(bounds, [...Array(5).fill(undefined), ...Array(3).fill('process')])
-    assert.equal(other[open](), undefined)
+    assert.equal(open(other), undefined)
   }
 })
 
@@ -108,11 +109,11 @@ test('what was charged is given back when all is over', () => {
   const account = new CallerAccount('uid 1')
   const budget = testBudget({}, accounts, account)
   assert.equal(budget.openConnection(), undefined)
-  assert.equal(budget.openStream(), undefined)
+  assert.equal(budget.openCall('stream'), undefined)
   budget.addName(3_000)
   assert.ok(account.bytes > 40_000)
   budget.removeName(3_000)
-  budget.closeStream()
+  budget.closeCall('stream')
   budget.closeConnection()
   const { bytes, names, streams, connections } = account
   assert.deepEqual([bytes, names, streams, connections], [0, 0, 0, 0])

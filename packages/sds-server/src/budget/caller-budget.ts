@@ -69,7 +69,10 @@ interface CallerBudgetOptions {
 
 /** Which bound refused a connection or a stream: for metrics, so there are few. */
 export type Bound = 'socket' | 'caller' | 'process'
-type Opened = 'connections' | 'streams'
+type Opened = 'connections' | 'streams' | 'healthCalls'
+
+/** A call of StreamSecrets, DeltaSecrets or the Workload API, of FetchSecrets, or a health check or watch. */
+export type CallKind = 'stream' | 'fetch' | 'health'
 
 /** The bound that refused a call; `rate` is `requestsPerSecond`. */
 export type CallBound = Bound | 'rate'
@@ -78,34 +81,23 @@ export type CallBound = Bound | 'rate'
  * Bytes charged for memory that cannot be measured at run time: the buffers of node:http2 and nghttp2. Measured and rounded
  * up: see the README of this package, "What is bounded, and how".
  */
-export const COSTS = { connection: 32_768, stream: 8_192, fetch: 32_768, name: 1_024 } as const
+export const COSTS = { connection: 32_768, stream: 8_192, fetch: 32_768, health: 8_192, name: 1_024 } as const
 
 export class CallerBudget {
   readonly account: CallerAccount
   readonly limits: PerCallerLimits
   /** The rate of `requests`. */
   readonly pace: Pace
-  readonly #socket: SocketRoom
-  readonly #process: CallerAccounts
-  /** Its connections and streams on this socket. */
-  readonly #open: Record<Opened, number> = { connections: 0, streams: 0 }
-  #healthCalls = 0
-
-  readonly #clock: Clock
-  readonly #onIdle: () => void
-  readonly #onNoRoom: () => void
-
+  readonly #options: CallerBudgetOptions
+  /** Its connections and calls on this socket. */
+  readonly #open: Record<Opened, number> = { connections: 0, streams: 0, healthCalls: 0 }
   constructor(account: CallerAccount, options: CallerBudgetOptions) {
     this.account = account
     this.limits = options.limits
-    this.#socket = options.socket
-    this.#process = options.accounts
-    this.#clock = options.clock
+    this.#options = options
     const { clock, onSlowed } = options
     const perSecond = options.limits.requestsPerSecond
     this.pace = { clock, rate: { perSecond, burst: REQUEST_BURST_SECONDS * perSecond }, onSlowed }
-    this.#onIdle = options.onIdle
-    this.#onNoRoom = options.onNoRoom
   }
 
   /** The requests of the caller, over all sockets. */
@@ -122,64 +114,46 @@ export class CallerBudget {
     this.#giveBack('connections', COSTS.connection)
   }
 
-  /** As `openConnection`, for a call of StreamSecrets or DeltaSecrets. One over the rate waits before its first request. */
-  openStream(): Bound | undefined {
-    const bound = this.#take('streams', COSTS.stream)
-    if (!bound) this.requests.add(CALL_REQUESTS, this.pace)
+  /** As `openConnection`, for a call. A stream over the rate waits before its first request; other calls are refused. */
+  openCall(kind: CallKind): CallBound | undefined {
+    const { requests, pace } = this
+    if (kind !== 'stream' && !requests.take(CALL_REQUESTS, pace)) return 'rate'
+    const bound = this.#take(kind === 'health' ? 'healthCalls' : 'streams', COSTS[kind])
+    if (!bound && kind === 'stream') requests.add(CALL_REQUESTS, pace)
     return bound
   }
 
-  /** As `openConnection`, for a call of FetchSecrets. */
-  openFetch(): CallBound | undefined {
-    return this.requests.take(CALL_REQUESTS, this.pace) ? this.#take('streams', COSTS.fetch) : 'rate'
+  closeCall(kind: CallKind): void {
+    this.#giveBack(kind === 'health' ? 'healthCalls' : 'streams', COSTS[kind])
   }
 
-  closeFetch(): void {
-    this.#giveBack('streams', COSTS.fetch)
-  }
-
-  closeStream(): void {
-    this.#giveBack('streams', COSTS.stream)
-  }
-
+  /** Health checks have separate room, on the socket only. */
   #take(what: Opened, cost: number): Bound | undefined {
     const { account, limits } = this
-    const [ofSocket, ofProcess] = [this.#socket[what], this.#process[what]]
-    if (!ofSocket.hasRoom(this.#open[what])) return 'socket'
-    if (account[what] >= limits[what]) return 'caller'
-    if (!ofProcess.hasRoom(account[what])) return 'process'
+    if (!this.#options.socket[what].hasRoom(this.#open[what])) return 'socket'
+    if (what !== 'healthCalls') {
+      if (account[what] >= limits[what]) return 'caller'
+      if (!this.#options.accounts[what].hasRoom(account[what])) return 'process'
+    }
     if (!this.charge(cost)) return 'caller'
     this.#open[what]++
-    ofSocket.take()
+    this.#options.socket[what].take()
+    if (what === 'healthCalls') return undefined
     account[what]++
-    ofProcess.take()
+    this.#options.accounts[what].take()
     return undefined
   }
 
   #giveBack(what: Opened, cost: number): void {
     this.#open[what]--
-    this.#socket[what].giveBack()
-    this.account[what]--
-    this.#process[what].giveBack()
+    this.#options.socket[what].giveBack()
     this.release(cost)
-    this.#checkIdle()
-  }
-
-  /** As `openConnection`, for a health check or watch: they have separate room. */
-  openHealthCall(): CallBound | undefined {
-    if (!this.requests.take(CALL_REQUESTS, this.pace)) return 'rate'
-    if (!this.#socket.healthCalls.hasRoom(this.#healthCalls)) return 'socket'
-    if (!this.charge(COSTS.stream)) return 'caller'
-    this.#healthCalls++
-    this.#socket.healthCalls.take()
-    return undefined
-  }
-
-  closeHealthCall(): void {
-    this.#healthCalls--
-    this.#socket.healthCalls.giveBack()
-    this.release(COSTS.stream)
-    this.#checkIdle()
+    if (what !== 'healthCalls') {
+      this.account[what]--
+      this.#options.accounts[what].giveBack()
+    }
+    const { connections, streams, healthCalls } = this.#open
+    if (connections + streams + healthCalls === 0) this.#options.onIdle()
   }
 
   /** Whether new connections of the caller are closed, because it exceeded a rate recently or opens too many. */
@@ -189,7 +163,7 @@ export class CallerBudget {
 
   /** Whether it exceeded a rate of misuse recently. */
   get hasMisused(): boolean {
-    const now = this.#clock.now()
+    const now = this.#options.clock.now()
     const { heldUntil } = this.account
     return now < heldUntil && heldUntil - now <= MAX_HOLD_MS
   }
@@ -216,8 +190,8 @@ export class CallerBudget {
     }
     const burst = limits.identitiesPerMinute
     const isFull = identities.size >= limits.identities
-    if (isFull || !account.newIdentities.take(this.#clock.now(), { perSecond: burst / 60, burst })) {
-      this.#onNoRoom()
+    if (isFull || !account.newIdentities.take(this.#options.clock.now(), { perSecond: burst / 60, burst })) {
+      this.#options.onNoRoom()
       return isFull ? 'too-many' : 'too-fast'
     }
     identities.add(identity)
@@ -237,7 +211,7 @@ export class CallerBudget {
       for (const names of [files, secrets]) for (const each of names) if (!source.holds(each)) names.delete(each)
     const isFull = files.size + secrets.size >= this.limits.files
     if (isFull || (own.size >= source.room && !isHeld)) {
-      this.#onNoRoom()
+      this.#options.onNoRoom()
       return isFull ? 'caller' : 'process'
     }
     own.add(name)
@@ -246,15 +220,16 @@ export class CallerBudget {
 
   /** Whether the next refusal is reported with its name. */
   reportsRefusal(): boolean {
-    return this.account.refusals.take(this.#clock.now(), REFUSALS)
+    return this.account.refusals.take(this.#options.clock.now(), REFUSALS)
   }
 
   /** Charges bytes until `release`. Returns `false` if there is no room for them. */
   charge(bytes: number): boolean {
     const { account, limits } = this
-    if (account.bytes + bytes > limits.bytes || !this.#process.bytes.hasRoom(account.bytes, bytes)) return false
+    if (account.bytes + bytes > limits.bytes || !this.#options.accounts.bytes.hasRoom(account.bytes, bytes))
+      return false
     account.bytes += bytes
-    this.#process.bytes.take(bytes)
+    this.#options.accounts.bytes.take(bytes)
     return true
   }
 
@@ -265,7 +240,7 @@ export class CallerBudget {
 
   release(bytes: number): void {
     this.account.bytes -= bytes
-    this.#process.bytes.giveBack(bytes)
+    this.#options.accounts.bytes.giveBack(bytes)
   }
 
   /** Counts a name that is kept, granted or not; throws a `StreamRefusal` (RESOURCE_EXHAUSTED). */
@@ -289,10 +264,6 @@ export class CallerBudget {
     account.heldUntil = now + account.holdMs
     account.reads.stopAll()
     return false
-  }
-
-  #checkIdle(): void {
-    if (this.#open.connections + this.#open.streams + this.#healthCalls === 0) this.#onIdle()
   }
 
   #refusal(what: string, limit: keyof PerCallerLimits): StreamRefusal {

@@ -5,7 +5,7 @@ import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/
 import { systemErrorCode } from '@livery/core/plugin'
 import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { SECRET_TYPE_URL } from '../protocol/request-check.ts'
+import { SECRET_TYPE_URL } from '../protocol/response-content.ts'
 
 /** Between two requests for a secret that is not served yet. */
 const PAUSE_MS = 250

@@ -1,17 +1,26 @@
-/** The state and settings shared by all calls of one server. */
+/** What the calls of a method and of a socket share. */
 import type { Events, Receipts } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
-import type { SdsEvent } from '../events/sds-event.ts'
+import type { Connection } from '../access/connection.ts'
+import type { CallMethod, SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
+import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
+import type { Decoded } from '../protocol/request-codec.ts'
+import type { ResponseFrame } from '../protocol/response-frame.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import type { RefusedNames } from '../protocol/sotw-stream.ts'
+import type { Subscriptions } from '../protocol/subscriptions.ts'
+import type { HeaderReader } from './http2-call.ts'
+import type { RequestBounds } from './incoming-requests.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
 /** The part that a stream needs. */
 export interface StreamCallContext {
   readonly clock: Clock
   readonly source: SecretSource
+  /** The most names on one stream. */
+  readonly maxNames: number
   readonly nacksPerMinute: number
   /** Streams that have something to push. */
   readonly pushes: TurnQueue
@@ -27,4 +36,36 @@ export interface ServiceContext extends StreamCallContext {
   readonly refusedNames: RefusedNames
   readonly sotw: ResponseEncoder
   readonly delta: ResponseEncoder
+}
+
+/** How the streams of one method are served on one socket. */
+export interface StreamMethod<Request extends Answer, Message> {
+  readonly method: CallMethod
+  /** The name of a request in messages. */
+  readonly requestName: string
+  readonly context: StreamCallContext
+  readonly encoder: MessageEncoder<Message>
+  decode(message: Buffer): Decoded<Request>
+  createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
+  /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
+  checkHeaders?(header: HeaderReader): void
+}
+
+interface MessageEncoder<Message> {
+  /** A frame that is acquired for one write. */
+  encodeMessage(message: Message): ResponseFrame
+}
+
+/** The calls of one socket, as one of them sees them. */
+export interface CallHost extends RequestBounds {
+  /** Counts misuse, and closes the connection of a caller with too much of it. */
+  fault(connection: Connection): void
+  delete(stream: object): void
+}
+
+/** The part that the requests of all forms share. */
+export interface Answer {
+  /** The response's nonce in an ACK or NACK; empty in any other request. */
+  readonly responseNonce: string
+  readonly errorDetail: { readonly message: string } | undefined
 }

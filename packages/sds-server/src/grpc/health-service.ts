@@ -1,6 +1,6 @@
 /** The gRPC health protocol, on the same sockets: https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
-import { HealthCheckResponse } from '../gen/grpc/health/v1/health.ts'
-import { decodeHealthRequest } from '../protocol/request-codec.ts'
+import { HealthCheckRequest, HealthCheckResponse } from '../gen/grpc/health/v1/health.ts'
+import { decoder } from '../protocol/request-codec.ts'
 import { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallOpener } from './session-guard.ts'
@@ -12,11 +12,9 @@ const SERVING = 1
 const NOT_SERVING = 2
 const SERVICE_UNKNOWN = 3
 
-const ROOM: Omit<UnaryMethod, 'answer'> = {
-  method: 'Health',
-  open: budget => budget.openHealthCall(),
-  close: budget => budget.closeHealthCall(),
-}
+/** An open watch keeps its request, and no service of ours has a longer name. */
+const MAX_REQUEST = 512
+const decode = decoder(HealthCheckRequest)
 
 /** Reports SERVING for the server ("") and its services until `stopServing`. */
 export class HealthService {
@@ -27,8 +25,8 @@ export class HealthService {
 
   constructor(services: readonly string[], calls: SocketCalls) {
     this.#services = new Set(['', SERVICE, ...services])
-    const check: UnaryMethod = { ...ROOM, answer: (request, call) => this.#check(request, call) }
-    const watch: UnaryMethod = { ...ROOM, answer: (request, call) => this.#watch(request, call) }
+    const check: UnaryMethod = { kind: 'health', answer: (request, call) => this.#check(request, call) }
+    const watch: UnaryMethod = { kind: 'health', answer: (request, call) => this.#watch(request, call) }
     this.openers = new Map([
       [`/${SERVICE}/Check`, (call, connection) => calls.serveUnary(call, connection, check)],
       [`/${SERVICE}/Watch`, (call, connection) => calls.serveUnary(call, connection, watch)],
@@ -62,7 +60,8 @@ export class HealthService {
   }
 
   #statusOf(request: Buffer): number {
-    const decoded = decodeHealthRequest(request)
+    if (request.length > MAX_REQUEST) return SERVICE_UNKNOWN
+    const decoded = decode(request)
     if (decoded.kind === 'malformed' || !this.#services.has(decoded.request.service)) return SERVICE_UNKNOWN
     return this.#isServing ? SERVING : NOT_SERVING
   }

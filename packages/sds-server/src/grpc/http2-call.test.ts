@@ -54,10 +54,7 @@ test('an open call keeps no headers', async t => {
   t.after(() => server.close())
   server.on('stream', (stream, received) => {
     const call = new Http2Call(stream, received, new FakeClock())
-    call.start(
-      { write() {}, onUnread() {}, endOfStream() {} },
-      { onHeaders: read => void read('te'), refuse() {}, onEnd() {} },
-    )
+    call.start({ onHeaders: read => void read('te'), refuse() {}, onEnd() {} })
     calls.push(call)
     headers.push(new WeakRef(received))
   })

@@ -1,9 +1,9 @@
 /** The requests of one stream: read one at a time, held to a deadline, and charged to their caller while they wait. */
+import type { Readable } from 'node:stream'
 import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import type { RequestReader } from '../budget/request-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { Call, DataSink } from './http2-call.ts'
 import { MessageAssembler } from './message-assembler.ts'
 
 /** The bounds of each request. */
@@ -22,74 +22,85 @@ export interface RequestListener {
   refuse(error: unknown): void
 }
 
-/**
- * `unasked`: the next message is not wanted yet, and waits. `asked`: it is handed out when it arrives. `queued`: it has
- * arrived, and waits for the turn of its caller. Inside a read, `reading` and `handing-out` stand for `asked` and
- * `unasked`.
- */
-type State = 'unasked' | 'asked' | 'queued' | 'reading' | 'handing-out' | 'over'
+/** `queued`: a message has arrived, and waits for the turn of its caller. `suspended`: no message is wanted. */
+type State = 'reading' | 'queued' | 'suspended' | 'over'
+
+/** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
+const COPY_BELOW = 0.5
 
 /**
- * Takes every DATA frame of the call, and hands out one message each time that `startRead` asks for it and its caller's
- * turn has come. Until then the call is paused. The peer can fill its window (64 KiB) meanwhile, which is charged, too.
+ * Takes every DATA frame of a stream, and hands out each message when its caller's turn has come. What comes while no message is
+ * handed out waits in the window of the peer (64 KiB), and is charged.
  */
-export class IncomingRequests implements DataSink, Late, RequestReader {
-  readonly #call: Call
+export class IncomingRequests implements Late, RequestReader {
+  readonly #stream: Readable
   readonly #connection: Connection
   readonly #deadlines: DeadlineQueue
   readonly #listener: RequestListener
   readonly #assembler: MessageAssembler
-  #state: State = 'unasked'
+  #state: State = 'reading'
   /** The message that has a deadline: the first one, or one that began. */
   #due: 'first' | 'begun' | undefined = 'first'
-  /** Bytes that were read and not handed out yet: only while `unasked` or `queued`. */
+  /** Bytes that were read and not handed out yet. */
   #rest: Buffer | undefined
   #charged = 0
 
-  constructor(call: Call, connection: Connection, { maxBytes, deadlines }: RequestBounds, listener: RequestListener) {
-    this.#call = call
+  constructor(
+    stream: Readable,
+    connection: Connection,
+    { maxBytes, deadlines }: RequestBounds,
+    listener: RequestListener,
+  ) {
+    this.#stream = stream
     this.#connection = connection
     this.#deadlines = deadlines
     this.#listener = listener
-    this.#assembler = new MessageAssembler(maxBytes, bytes => this.#chargeMore(bytes))
+    this.#assembler = new MessageAssembler(maxBytes, bytes => this.#charge(bytes))
     deadlines.add(this)
   }
 
-  /** Asks for the next message, if none is asked for; one that was received before arrives inside this call. */
-  startRead(): void {
-    if (this.#state === 'handing-out') this.#state = 'reading'
-    if (this.#state === 'unasked') this.takeTurn()
+  /**
+   * Begins to read. Replaces the hook that Node calls with each DATA frame: the buffer behind it costs a tenth of a response, and
+   * is useful only while frames wait.
+   */
+  start(): void {
+    const stream = this.#stream
+    const { push } = stream
+    stream.push = (data: Buffer | null) => {
+      if (data === null) return push.call(stream, data)
+      if (stream.isPaused()) {
+        const goesOn = push.call(stream, ownCopy(data))
+        this.#addFragment(data.length)
+        this.#adjustCharge()
+        return goesOn
+      }
+      if (stream.readableLength > 0) return push.call(stream, data)
+      this.#write(data)
+      return true
+    }
+    stream.on('data', (data: Buffer) => this.#write(data))
+    stream.on('end', () => this.#endOfStream())
+  }
+
+  /** Hands out no message until `resume`. */
+  suspend(): void {
+    if (this.#state === 'queued') this.#connection.budget.requests.delete(this)
+    if (this.#state !== 'over') this.#state = 'suspended'
+  }
+
+  /** A message that was received meanwhile arrives inside this call. */
+  resume(): void {
+    if (this.#state === 'suspended') this.takeTurn()
   }
 
   takeTurn(): void {
-    this.#state = 'asked'
+    this.#state = 'reading'
     const rest = this.#rest
     this.#rest = undefined
     if (rest) this.#consume(rest)
-    if (this.#is('asked') && this.#call.isPaused) this.#call.resume()
+    if (this.#is('reading') && this.#stream.isPaused()) resumeReading(this.#stream)
     this.#adjustCharge()
-    if (this.#call.isHalfClosed) this.endOfStream()
-  }
-
-  endOfStream(): void {
-    if (this.#state === 'asked') this.#listener.onHalfClose()
-  }
-
-  write(data: Buffer): void {
-    // No message follows the end of a call: all later bytes count as overhead.
-    if (this.#state === 'over') {
-      this.#addFragment(data.length)
-      return
-    }
-    this.#connection.messageBytes += data.length
-    if (this.#rest) this.#append(this.#rest, data)
-    else this.#consume(data)
-    this.#adjustCharge()
-  }
-
-  onUnread(bytes: number): void {
-    this.#addFragment(bytes)
-    this.#adjustCharge()
+    if (this.#stream.readableEnded) this.#endOfStream()
   }
 
   onLate(): void {
@@ -105,7 +116,7 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
   /** Releases everything that is held; no message is handed out afterwards. */
   stop(): void {
     if (this.#state === 'over') return
-    if (this.#state === 'queued') this.#connection.budget.requests.delete(this)
+    this.suspend()
     this.#state = 'over'
     this.#rest = undefined
     if (this.#due) this.#deadlines.delete(this)
@@ -113,26 +124,40 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#connection.budget.release(this.#charged)
     this.#charged = 0
     // Further frames are dropped: they would be kept, uncharged, until the peer reads the status.
-    if (this.#call.isPaused) this.#call.resume()
+    if (this.#stream.isPaused()) resumeReading(this.#stream)
+  }
+
+  #write(data: Buffer): void {
+    // No message follows the end of a call: all later bytes count as overhead.
+    if (this.#state === 'over') {
+      this.#addFragment(data.length)
+      return
+    }
+    this.#connection.messageBytes += data.length
+    this.#consume(data)
+    this.#adjustCharge()
+  }
+
+  #endOfStream(): void {
+    if (this.#state === 'reading') this.#listener.onHalfClose()
   }
 
   #consume(data: Buffer): void {
-    if (this.#state === 'asked') this.#state = 'reading'
     try {
       let start = 0
-      while (start < data.length && this.#is('reading') && this.#isAdmitted()) {
+      while (start < data.length && !this.#rest && this.#is('reading') && this.#isAdmitted()) {
         const found = this.#assembler.read(data, start)
         start = found ? found.end : data.length
         if (found) this.#handOut(found.message)
         else this.#addFragment(data.length)
       }
-      if (start < data.length && !this.#is('over')) this.#hold(data.subarray(start))
-      this.#watchPartial()
+      if (start < data.length && !this.#is('over')) this.#keep(data.subarray(start))
+      if (!this.#due && !this.#is('over') && this.#assembler.isPartial) {
+        this.#due = 'begun'
+        this.#deadlines.add(this)
+      }
     } catch (error) {
       this.#refuse(error)
-    } finally {
-      if (this.#is('reading')) this.#state = 'asked'
-      if (this.#is('handing-out')) this.#state = 'unasked'
     }
   }
 
@@ -147,35 +172,18 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     if (this.#due) this.#deadlines.delete(this)
     if (this.#due === 'first') this.#connection.allowance.add()
     this.#due = undefined
-    this.#state = 'handing-out'
     this.#listener.onMessage(message)
     const { requests, pace } = this.#connection.budget
     requests.count(pace)
   }
 
   /** The call is paused only when more arrives while it waits for a turn: a pause costs a third of a response. */
-  #hold(rest: Buffer): void {
-    this.#chargeMore(rest.length)
-    this.#rest = Buffer.from(rest)
-    if (!this.#call.isPaused && !this.#is('queued')) this.#call.pause()
-  }
-
-  #append(rest: Buffer, data: Buffer): void {
-    this.#addFragment(data.length)
-    try {
-      this.#chargeMore(data.length)
-    } catch (error) {
-      this.#refuse(error)
-      return
-    }
-    this.#rest = Buffer.concat([rest, data])
-    if (!this.#call.isPaused) this.#call.pause()
-  }
-
-  #watchPartial(): void {
-    if (this.#due || this.#is('over') || !this.#assembler.isPartial) return
-    this.#due = 'begun'
-    this.#deadlines.add(this)
+  #keep(data: Buffer): void {
+    const rest = this.#rest
+    if (rest) this.#addFragment(data.length)
+    this.#charge(data.length)
+    this.#rest = rest ? Buffer.concat([rest, data]) : Buffer.from(data)
+    if (!this.#stream.isPaused() && (rest || !this.#is('queued'))) this.#stream.pause()
   }
 
   /** A method, since TypeScript would narrow the field across calls that change it. */
@@ -187,19 +195,19 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.#connection.budget.account.reads.spendOnFragment(bytes)
   }
 
-  #chargeMore(bytes: number): void {
+  #charge(bytes: number): void {
     this.#connection.budget.chargeOrRefuse(bytes, 'more unread requests')
     this.#charged += bytes
   }
 
   /** Charges exactly the bytes that are held, or ends the call. */
   #adjustCharge(): void {
-    const { isPaused } = this.#call
+    const isPaused = this.#stream.isPaused()
     if (this.#state === 'over' || (this.#charged === 0 && !isPaused)) return
-    const unread = isPaused ? this.#call.unreadBytes : 0
+    const unread = isPaused ? this.#stream.readableLength : 0
     const surplus = this.#charged - unread - (this.#rest?.length ?? 0) - this.#assembler.heldBytes
     try {
-      if (surplus < 0) this.#chargeMore(-surplus)
+      if (surplus < 0) this.#charge(-surplus)
     } catch (error) {
       this.#refuse(error)
       return
@@ -213,4 +221,16 @@ export class IncomingRequests implements DataSink, Late, RequestReader {
     this.stop()
     this.#listener.refuse(error)
   }
+}
+
+/** Lets `stream` flow, also after a pause. */
+export function resumeReading(stream: Readable): void {
+  const isPaused = stream.isPaused()
+  stream.resume()
+  // Only this reopens the window after a pause in which no frame went through the stream's buffer.
+  if (isPaused) stream._read(0)
+}
+
+function ownCopy(chunk: Buffer): Buffer {
+  return chunk.length < COPY_BELOW * chunk.buffer.byteLength ? Buffer.from(chunk) : chunk
 }

@@ -8,7 +8,8 @@ import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import { LeakyBucket, type Rate } from '../budget/leaky-bucket.ts'
 import type { OpeningQueue } from '../budget/opening-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { Http2Call, refuseMediaType } from './http2-call.ts'
+import { refuseMediaType } from './grpc-status.ts'
+import { Http2Call } from './http2-call.ts'
 import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 
 /**

@@ -5,16 +5,15 @@ import type { DeadlineQueue } from '../budget/deadline-queue.ts'
 import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
 import type { SubscribedName } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { StreamCallContext } from './call-context.ts'
+import type { Answer, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import type { Http2Call } from './http2-call.ts'
 import type { RequestBounds } from './incoming-requests.ts'
-import { type Answer, type CallHost, StreamCall, type StreamMethod } from './stream-call.ts'
+import { StreamCall } from './stream-call.ts'
 import { UnaryCall, type UnaryMethod } from './unary-call.ts'
 
 /** A call as it is listed. */
 export interface OpenStream {
-  /** Its caller, if known. */
-  readonly subject: string | undefined
+  readonly connection: Connection
   info(): StreamInfo
   /** See `DiscoveryStream`; empty for a fetch, which is answered once. */
   subscribed(only?: string): Iterable<SubscribedName>
@@ -51,7 +50,8 @@ export class SocketCalls implements CallHost {
 
   /** Call after the permissions of callers changed, or of one subject. */
   review(subject?: string): void {
-    for (const stream of this.#open) if (subject === undefined || stream.subject === subject) stream.review()
+    for (const stream of this.#open)
+      if (subject === undefined || stream.connection.info.subject === subject) stream.review()
   }
 
   /** Ends every stream with UNAVAILABLE, so that its peer reconnects. */
@@ -73,7 +73,7 @@ export class SocketCalls implements CallHost {
     connection: Connection,
     method: StreamMethod<Request, Message>,
   ): void {
-    const bound = connection.takesCalls ? connection.budget.openStream() : 'closing'
+    const bound = connection.takesCalls ? connection.budget.openCall('stream') : 'closing'
     if (bound) {
       this.#refuse(call, connection, method.method, bound)
       return
@@ -85,21 +85,21 @@ export class SocketCalls implements CallHost {
 
   /** Serves `call`, which has one request, or refuses it. */
   serveUnary(call: Http2Call, connection: Connection, method: UnaryMethod): void {
-    const bound = connection.takesCalls ? method.open(connection.budget) : 'closing'
-    if (bound) this.#refuse(call, connection, method.method, bound)
+    const { kind } = method
+    const bound = connection.takesCalls ? connection.budget.openCall(kind) : 'closing'
+    if (bound) this.#refuse(call, connection, kind === 'fetch' ? 'FetchSecrets' : undefined, bound)
     else new UnaryCall(call, connection, method, this).start()
   }
 
-  #refuse(call: Http2Call, connection: Connection, method: CallMethod | 'Health', bound: CallBound | 'closing'): void {
+  /** `method`: absent for a health check. */
+  #refuse(call: Http2Call, connection: Connection, method: CallMethod | undefined, bound: CallBound | 'closing'): void {
     if (bound === 'closing') {
       call.refuse(connectionCloses())
       return
     }
-    const what = method === 'Health' ? 'health checks' : 'streams'
-    if (method !== 'Health')
-      this.#context.events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
+    if (method) this.#context.events.emit({ kind: 'stream-refused', connection: connection.info, method, bound })
     this.fault(connection)
-    call.refuse(noRoom(what, bound, connection.budget, this.#room))
+    call.refuse(noRoom(method ? 'streams' : 'health checks', bound, connection.budget, this.#room))
   }
 
   fault(connection: Connection): void {

@@ -1,6 +1,7 @@
 /** When a stream reads, answers and pushes, over a transport that takes its messages one by one. */
 import assert from 'node:assert/strict'
 import { Socket } from 'node:net'
+import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Events } from '@livery/core'
@@ -16,14 +17,15 @@ import { StreamAllowance } from '../budget/stream-allowance.ts'
 import { UnsentMemory } from '../budget/unsent-memory.ts'
 import type { SdsEvent } from '../events/sds-event.ts'
 import { DiscoveryRequest, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { type DiscoveryMessage, MessageComposer } from '../protocol/discovery-message.ts'
+import { MessageComposer } from '../protocol/discovery-message.ts'
 import { decodeDiscoveryRequest } from '../protocol/request-codec.ts'
+import type { DiscoveryMessage } from '../protocol/response-content.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
-import type { StreamCallContext } from './call-context.ts'
-import type { Call, CallListener, DataSink } from './http2-call.ts'
-import { StreamCall, type StreamMethod } from './stream-call.ts'
+import type { StreamCallContext, StreamMethod } from './call-context.ts'
+import type { Call, CallListener } from './http2-call.ts'
+import { StreamCall } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
 const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
@@ -32,40 +34,20 @@ const names = { default: 'default', root: 'ROOTCA', all: 'ALL' }
 class OneByOne implements Call {
   readonly sent: DiscoveryResponse[] = []
   readonly statuses: number[] = []
-  readonly isHalfClosed = false
-  isPaused = false
-  #requests: DataSink | undefined
-  #unread = Buffer.alloc(0)
+  readonly incoming = new Readable({ read() {} })
   #written: (() => void) | undefined
 
-  start(requests: DataSink, listener: CallListener): void {
-    this.#requests = requests
+  start(listener: CallListener): void {
     listener.onHeaders(() => undefined)
   }
 
-  get unreadBytes(): number {
-    return this.#unread.length
-  }
-
-  pause(): void {
-    this.isPaused = true
-  }
-
-  resume(): void {
-    this.isPaused = false
-    const unread = this.#unread
-    this.#unread = Buffer.alloc(0)
-    if (unread.length > 0) this.#requests?.write(unread)
+  get isPaused(): boolean {
+    return this.incoming.isPaused()
   }
 
   /** The peer sends bytes. */
   arrive(data: Buffer): void {
-    if (!this.isPaused) {
-      this.#requests?.write(data)
-      return
-    }
-    this.#unread = Buffer.concat([this.#unread, data])
-    this.#requests?.onUnread(data.length)
+    this.incoming.push(data)
   }
 
   sendFrame(frame: ResponseFrame, _: UnsentMemory, written: () => void): void {
@@ -99,6 +81,7 @@ async function openStream() {
   const context: StreamCallContext = {
     source,
     clock,
+    maxNames: 10,
     nacksPerMinute: 60,
     pushes: new TurnQueue(clock),
     nextId: () => 1,
@@ -127,9 +110,8 @@ async function openStream() {
   const method: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
     method: 'StreamSecrets',
     requestName: 'discovery request',
-    maxNames: 10,
     decode: decodeDiscoveryRequest,
-    encodeMessage: message => encoder.encodeMessage(message),
+    encoder,
     context,
     createStream: (each, subscriptions) => new SotwStream(each, subscriptions),
   }

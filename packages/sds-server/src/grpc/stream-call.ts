@@ -1,63 +1,19 @@
 /** Joins the protocol of a stream to its gRPC call, with one message on its way at a time. */
 import type { StreamReceipts } from '@livery/core'
-import type { Clock } from '@livery/core/plugin'
 import type { Connection } from '../access/connection.ts'
-import type { CallerBudget } from '../budget/caller-budget.ts'
 import { NackRate } from '../budget/nack-rate.ts'
-import { describePeer } from '../events/describe-peer.ts'
-import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
-import type { MessageComposer } from '../protocol/discovery-message.ts'
-import type { DiscoveryStream, StreamContext, StreamReport, SubscribedName } from '../protocol/discovery-protocol.ts'
+import type { StreamInfo } from '../events/sds-event.ts'
+import { StreamRecord } from '../events/stream-record.ts'
+import type { DiscoveryStream, StreamContext, SubscribedName } from '../protocol/discovery-protocol.ts'
 import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import type { SecretSource, SecretView } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
-import type { StreamCallContext } from './call-context.ts'
-import { OK, toStatusError, UNAVAILABLE } from './grpc-status.ts'
+import type { Answer, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
+import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
 import type { Call, CallListener, HeaderReader } from './http2-call.ts'
-import { IncomingRequests, type RequestBounds, type RequestListener } from './incoming-requests.ts'
+import { IncomingRequests, type RequestListener } from './incoming-requests.ts'
 import type { TurnTaker } from './turn-queue.ts'
-
-/** How the streams of one method are served on one socket. */
-export interface StreamMethod<Request extends Answer, Message> {
-  readonly method: CallMethod
-  /** The name of a request in messages. */
-  readonly requestName: string
-  readonly maxNames: number
-  readonly context: StreamCallContext
-  decode(message: Buffer): Decoded<Request>
-  createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
-  /** A frame that is acquired for one write. */
-  encodeMessage(message: Message): ResponseFrame
-  /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
-  checkHeaders?(header: HeaderReader): void
-}
-
-/** The calls of one socket, as one of them sees them. */
-export interface CallHost extends RequestBounds {
-  /** Counts misuse, and closes the connection of a caller with too much of it. */
-  fault(connection: Connection): void
-  delete(stream: object): void
-}
-
-/** The part that the requests of all forms share. */
-export interface Answer {
-  /** The response's nonce in an ACK or NACK; empty in any other request. */
-  readonly responseNonce: string
-  readonly errorDetail: { readonly message: string } | undefined
-}
-
-const NOT_REFUSED = { code: 0, details: '' }
-
-/** Characters of a peer's texts that the cost of a stream includes. */
-const FREE_TEXT = 512
-
-/** A `StreamInfo` that is updated in place. */
-interface LiveInfo extends StreamInfo {
-  node: string
-  names: number
-}
 
 /**
  * One open stream. At most one response is in flight. Meanwhile ACKs are read, up to the next request that needs a response:
@@ -75,19 +31,15 @@ export class StreamCall<Request extends Answer, Message>
   readonly receipts: StreamReceipts | undefined
   readonly #subscriptions: Subscriptions
   readonly #stream: DiscoveryStream<Request, Message>
-  readonly #info: LiveInfo
-  #state: 'new' | 'idle' | 'writing' | 'ended' = 'new'
-  #status = NOT_REFUSED
+  readonly record: StreamRecord
+  #state: 'idle' | 'writing' | 'ended' = 'idle'
+  #status = NOT_ENDED
   #hasAnswered = false
   /** A request that needs its own response and arrived while one was in flight. */
   #held: Decoded<Request> | undefined
-  /** Bytes that are charged for `#held`. */
-  #heldBytes = 0
-  /** Bytes that are charged for the response in flight, and for the peer's texts. */
+  /** Bytes that are charged for the response in flight. */
   #sending = 0
-  #texts = 0
   #nacks: NackRate | undefined
-  #peer = ''
 
   constructor(call: Call, connection: Connection, options: StreamMethod<Request, Message>, host: CallHost) {
     const { method, context } = options
@@ -95,86 +47,45 @@ export class StreamCall<Request extends Answer, Message>
     this.connection = connection
     this.#options = options
     this.#host = host
-    this.#requests = new IncomingRequests(call, connection, host, this)
-    this.#info = {
-      id: context.nextId(),
-      method,
-      connection: connection.info,
-      node: '',
-      names: 0,
-      openedAt: context.clock.now(),
-    }
-    this.receipts = context.receipts?.open(() => describePeer(this.#liveInfo()))
+    this.#requests = new IncomingRequests(call.incoming, connection, host, this)
+    this.receipts = context.receipts?.open(() => this.record.describePeer())
     this.#subscriptions = new Subscriptions(this)
     this.#stream = options.createStream(this, this.#subscriptions)
-    context.events.emit({ kind: 'stream-opened', stream: this.info() })
+    this.record = new StreamRecord(method, context, connection, this.#stream, this.#subscriptions)
   }
 
   start(): void {
-    this.#call.start(this.#requests, this)
+    this.#call.start(this)
+    this.#requests.start()
   }
 
-  get subject(): string | undefined {
-    return this.connection.info.subject
+  get shared(): StreamCallContext {
+    return this.#options.context
   }
 
-  get view(): SecretView {
-    return this.connection.permission
-  }
-
-  get source(): SecretSource {
-    return this.#options.context.source
-  }
-
-  get clock(): Clock {
-    return this.#options.context.clock
-  }
-
-  get budget(): CallerBudget {
-    return this.connection.budget
-  }
-
-  get maxNames(): number {
-    return this.#options.maxNames
-  }
-
-  /** A snapshot. */
   info(): StreamInfo {
-    return { ...this.#liveInfo() }
+    return this.record.snapshot()
   }
 
   subscribed(only?: string): Iterable<SubscribedName> {
     return this.#subscriptions.list(only)
   }
 
-  get messages(): MessageComposer {
-    return this.#options.context.messages
-  }
-
   /** A push waits for its turn, and for the response in flight. */
   wake(): void {
-    if (this.#state === 'idle') this.#options.context.pushes.add(this)
-  }
-
-  report(report: StreamReport): void {
-    const info = this.#liveInfo()
-    if (this.#peer === '' && info.node !== '') this.#describe(info)
-    this.#options.context.events.emit({ kind: 'stream-report', stream: info, report, peer: this.#peer })
+    if (this.#state === 'idle') this.shared.pushes.add(this)
   }
 
   onHeaders(header: HeaderReader): void {
-    this.#state = 'idle'
     try {
       this.#options.checkHeaders?.(header)
     } catch (error) {
       this.refuse(error)
     }
-    this.#read()
   }
 
   onMessage(message: Buffer): void {
     this.#handle(this.#options.decode(message))
-    this.#read()
   }
 
   onHalfClose(): void {
@@ -187,14 +98,8 @@ export class StreamCall<Request extends Answer, Message>
     // A stream without an answer is misuse, unless the server itself shuts down.
     if (!this.#hasAnswered && this.#status.code !== UNAVAILABLE) this.#host.fault(this.connection)
     this.#requests.stop()
-    const stream = this.info()
+    this.record.closed(this.#status)
     this.#stop()
-    this.#options.context.events.emit({
-      kind: 'stream-closed',
-      stream,
-      status: this.#status.code,
-      details: this.#status.details,
-    })
     this.#host.delete(this)
     this.#call.onClosed(() => this.#onGone())
   }
@@ -217,49 +122,28 @@ export class StreamCall<Request extends Answer, Message>
   /** Ends the stream with a status; the peer is expected to reconnect. */
   refuse(error: unknown): void {
     if (this.#isOver()) return
-    if (!(error instanceof StreamRefusal))
-      this.#options.context.events.emit({ kind: 'stream-failed', stream: this.info(), error })
-    const { code, details } = toStatusError(error)
-    this.#status = { code, details }
+    this.record.failed(error)
+    this.#status = statusOf(error)
     this.#stop()
     this.#call.sendStatus(this.#status)
   }
 
-  /** The HTTP/2 stream of the call is closed. */
-  #onGone(): void {
-    this.budget.release(this.#sending + this.#texts)
-    this.budget.closeStream()
-  }
-
-  #describe(info: StreamInfo): void {
-    this.#peer = describePeer(info)
-    const bytes = info.node.length + this.#peer.length - FREE_TEXT
-    if (bytes <= 0) return
-    this.budget.chargeOrRefuse(bytes, 'more streams')
-    this.#texts = bytes
-  }
-
-  #liveInfo(): LiveInfo {
-    this.#info.node = this.#stream.nodeId
-    this.#info.names = this.#subscriptions.size
-    return this.#info
-  }
-
-  #isOver(): boolean {
-    return this.#state === 'ended'
-  }
-
-  /** Asks for the next request, unless one waits for its own response. */
-  #read(): void {
-    if (!this.#isOver() && !this.#held) this.#requests.startRead()
+  /** Sends what is due, if nothing is in flight. */
+  takeTurn(): void {
+    if (this.#state !== 'idle') return
+    try {
+      const message = this.#stream.take()
+      if (message) this.#send(message, this.#options.encoder.encodeMessage(message))
+    } catch (error) {
+      this.refuse(error)
+    }
   }
 
   #handle(decoded: Decoded<Request>): void {
     if (this.#isOver()) return
-    // Two requests must not share one response.
-    const isHeld = this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')
     try {
-      if (isHeld) {
+      // Two requests must not share one response.
+      if (this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')) {
         this.#hold(decoded)
         return
       }
@@ -275,54 +159,36 @@ export class StreamCall<Request extends Answer, Message>
   }
 
   #hold(decoded: Decoded<Request>): void {
-    const bytes = heapBytes(decoded)
-    this.budget.chargeOrRefuse(bytes, 'more unread requests')
-    this.#heldBytes = bytes
+    this.connection.budget.chargeOrRefuse(heapBytes(decoded), 'more unread requests')
     this.#held = decoded
+    this.#requests.suspend()
   }
 
   #takeHeld(): Decoded<Request> | undefined {
     const held = this.#held
-    if (!held) return undefined
-    this.budget.release(this.#heldBytes)
-    this.#heldBytes = 0
     this.#held = undefined
+    if (held) this.connection.budget.release(heapBytes(held))
     return held
   }
 
   #countNack(): void {
-    const { clock, nacksPerMinute } = this.#options.context
+    const { clock, nacksPerMinute } = this.shared
     this.#nacks ??= new NackRate(clock, nacksPerMinute)
     this.#nacks.count()
   }
 
-  /** Sends what is due, if nothing is in flight. */
-  takeTurn(): void {
-    if (this.#state !== 'idle') return
-    try {
-      const message = this.#stream.take()
-      if (!message) return
-      const frame = this.#options.encodeMessage(message)
-      if (!this.#chargeSending(frame)) return
-      this.#state = 'writing'
-      this.connection.answers++
-      this.#call.sendFrame(frame, this.connection.unsent, () => this.#onWritten(message))
-    } catch (error) {
-      this.refuse(error)
-    }
-  }
-
-  #chargeSending(frame: ResponseFrame): boolean {
+  #send(message: Message, frame: ResponseFrame): void {
     const { byteLength } = frame.bytes.buffer
     try {
-      this.budget.chargeOrRefuse(byteLength, 'more unread responses')
-      this.#sending = byteLength
-      return true
+      this.connection.budget.chargeOrRefuse(byteLength, 'more unread responses')
     } catch (error) {
       frame.release(false)
-      this.refuse(error)
-      return false
+      throw error
     }
+    this.#sending = byteLength
+    this.#state = 'writing'
+    this.connection.answers++
+    this.#call.sendFrame(frame, this.connection.unsent, () => this.#onWritten(message))
   }
 
   /** Called when the message was written to the socket, which takes it as far as the peer's window is open. */
@@ -331,23 +197,39 @@ export class StreamCall<Request extends Answer, Message>
     if (this.#stream.received) this.#call.onReceived(() => this.#onReceived(message))
     this.#state = 'idle'
     this.#hasAnswered = true
-    this.budget.release(this.#sending)
+    this.connection.budget.release(this.#sending)
     this.#sending = 0
     const held = this.#takeHeld()
-    if (held) this.#handle(held)
-    else this.takeTurn()
-    this.#read()
+    if (!held) {
+      this.takeTurn()
+      return
+    }
+    this.#handle(held)
+    if (!this.#isOver()) this.#requests.resume()
   }
 
   #onReceived(message: Message): void {
     if (!this.#isOver()) this.#stream.received?.(message)
   }
 
+  /** A method, since TypeScript would narrow the field across calls that change it. */
+  #isOver(): boolean {
+    return this.#state === 'ended'
+  }
+
   #stop(): void {
     this.#state = 'ended'
+    this.#requests.suspend()
     this.#takeHeld()
-    this.#options.context.pushes.delete(this)
+    this.shared.pushes.delete(this)
     this.#subscriptions[Symbol.dispose]()
     this.receipts?.[Symbol.dispose]()
+  }
+
+  /** The HTTP/2 stream of the call is closed. */
+  #onGone(): void {
+    this.connection.budget.release(this.#sending)
+    this.record[Symbol.dispose]()
+    this.connection.budget.closeCall('stream')
   }
 }

@@ -1,25 +1,21 @@
 /** A call with one request: bounded, held to a deadline, and charged to its caller until the peer has ended its side. */
 import type { Connection } from '../access/connection.ts'
-import type { CallBound, CallerBudget } from '../budget/caller-budget.ts'
 import type { Late } from '../budget/deadline-queue.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { OK, toStatusError } from './grpc-status.ts'
-import type { CallListener, DataSink, Http2Call } from './http2-call.ts'
+import type { CallHost } from './call-context.ts'
+import { OK, statusOf } from './grpc-status.ts'
+import type { CallListener, Http2Call } from './http2-call.ts'
 import { MessageAssembler } from './message-assembler.ts'
-import type { CallHost } from './stream-call.ts'
 
 /** One method whose calls have one request. */
 export interface UnaryMethod {
-  readonly method: 'FetchSecrets' | 'Health'
-  /** Takes room for a call until `close`. Returns the bound that has none. */
-  open(budget: CallerBudget): CallBound | undefined
-  close(budget: CallerBudget): void
+  readonly kind: 'fetch' | 'health'
   /** Called once, with the request. May throw a `StreamRefusal`. */
   answer(request: Buffer, call: UnaryCall): void
 }
 
-export class UnaryCall implements DataSink, CallListener, Late {
+export class UnaryCall implements CallListener, Late {
   /** Called once when the call has ended, in any way. */
   onEnded: () => void = () => {}
   readonly connection: Connection
@@ -41,7 +37,10 @@ export class UnaryCall implements DataSink, CallListener, Late {
   }
 
   start(): void {
-    this.#call.start(this, this)
+    const { incoming } = this.#call
+    this.#call.start(this)
+    incoming.on('data', (data: Buffer) => this.#write(data))
+    incoming.on('end', () => this.#answer())
   }
 
   /** Sends an acquired frame. */
@@ -58,12 +57,12 @@ export class UnaryCall implements DataSink, CallListener, Late {
   /** Ends the call with a status: of a `StreamRefusal`, or for a bug. */
   refuse(error: unknown): void {
     this.#stop()
-    this.#call.sendStatus(toStatusError(error))
+    this.#call.sendStatus(statusOf(error))
   }
 
   onHeaders(): void {}
 
-  write(data: Buffer): void {
+  #write(data: Buffer): void {
     const { messageBytes, budget } = this.connection
     // No message follows the end of a call: all later bytes count as overhead.
     if (this.#state === 'over') {
@@ -84,9 +83,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
     }
   }
 
-  onUnread(): void {}
-
-  endOfStream(): void {
+  #answer(): void {
     if (this.#state !== 'requested') return
     const request = this.#request
     if (!request) {
@@ -110,7 +107,7 @@ export class UnaryCall implements DataSink, CallListener, Late {
     if (!this.#request) this.#host.fault(this.connection)
     this.#stop()
     this.onEnded()
-    this.#call.onClosed(() => this.#method.close(this.connection.budget))
+    this.#call.onClosed(() => this.connection.budget.closeCall(this.#method.kind))
   }
 
   #take(message: Buffer): void {

@@ -1,6 +1,6 @@
-/** Composes the responses of a stream, matches each ACK or NACK to its response by the unanswered nonces, and reports it. */
-import type { DiscoveryMessage, NamedSecret, SentSecret } from './discovery-message.ts'
+/** Reports the responses of a stream, and each ACK or NACK, which it matches to its response by the unanswered nonces. */
 import type { StreamContext } from './discovery-protocol.ts'
+import type { DiscoveryMessage, SentSecret } from './response-content.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
@@ -22,35 +22,30 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** The unanswered responses of one stream. */
 export class Acknowledgements {
-  readonly #context: Pick<StreamContext, 'messages' | 'report' | 'receipts' | 'clock'>
-  readonly #subscriptions: Pick<Subscriptions, 'answered'>
+  /** The number of the last response. */
+  lastNumber = 0
+  readonly #context: StreamContext
+  readonly #subscriptions: Subscriptions
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
-  #lastNumber = 0
 
-  constructor(
-    context: Pick<StreamContext, 'messages' | 'report' | 'receipts' | 'clock'>,
-    subscriptions: Pick<Subscriptions, 'answered'>,
-  ) {
+  constructor(context: StreamContext, subscriptions: Subscriptions) {
     this.#context = context
     this.#subscriptions = subscriptions
   }
 
-  /** The next response, which counts as sent. */
-  compose(resources: readonly NamedSecret[], removed: readonly string[], isExpired?: boolean): DiscoveryMessage {
-    const message = this.#context.messages.compose(resources, removed, this.#lastNumber, isExpired)
-    const { number, nonce, secrets } = message
-    this.#lastNumber = number
+  /** Call it with each response. */
+  sent({ number, nonce, secrets }: DiscoveryMessage): void {
+    this.lastNumber = number
     this.#lastNonce = nonce
-    const sent = { nonce, secrets, sentAt: this.#context.clock.now() }
+    const sent = { nonce, secrets, sentAt: this.#context.shared.clock.now() }
     this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
     for (const secret of secrets) {
       const { name, ledgerName, version, bundle } = secret
-      this.#context.report({ kind: 'pushed', name, ledgerName, version })
+      this.#context.record.report({ kind: 'pushed', name, ledgerName, version })
       if (bundle) this.#context.receipts?.sent(bundle)
     }
-    return message
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */
@@ -59,7 +54,7 @@ export class Acknowledgements {
     const message = this.#take(nonce)
     if (message) for (const secret of message.secrets) this.#report(secret, message.sentAt, detail)
     if (nonce === this.#lastNonce) return true
-    this.#context.report({ kind: 'stale' })
+    this.#context.record.report({ kind: 'stale' })
     return false
   }
 
@@ -67,11 +62,11 @@ export class Acknowledgements {
     const { name, ledgerName, version, bundle } = secret
     this.#subscriptions.answered(name, version, detail === undefined)
     if (detail === undefined) {
-      const lagMs = Math.max(0, this.#context.clock.now() - sentAt)
-      this.#context.report({ kind: 'acked', name, ledgerName, version, lagMs })
+      const lagMs = Math.max(0, this.#context.shared.clock.now() - sentAt)
+      this.#context.record.report({ kind: 'acked', name, ledgerName, version, lagMs })
       if (bundle) this.#context.receipts?.accepted(bundle)
     } else {
-      this.#context.report({ kind: 'nacked', name, ledgerName, version, detail })
+      this.#context.record.report({ kind: 'nacked', name, ledgerName, version, detail })
       if (bundle) this.#context.receipts?.rejected(bundle, detail)
     }
   }

@@ -2,9 +2,9 @@
 
 import type { DeltaDiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
-import type { DiscoveryMessage } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
-import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-check.ts'
+import { checkCount, checkNames, checkNode, checkTypeUrl } from './request-codec.ts'
+import type { DiscoveryMessage } from './response-content.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 const EVERYTHING = '*'
@@ -29,7 +29,7 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     checkTypeUrl(request.typeUrl)
     const { resourceNamesSubscribe: subscribe, resourceNamesUnsubscribe: unsubscribe } = request
     for (const names of [subscribe, unsubscribe, Object.keys(request.initialResourceVersions)]) {
-      checkNames(names, this.#context.maxNames)
+      checkNames(names, this.#context.shared.maxNames)
     }
 
     if (!isFirst && request.responseNonce !== '') {
@@ -45,17 +45,19 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     const resources = this.#subscriptions.takeDue()
     const removed = this.#subscriptions.takeRemoved()
     if (resources.length === 0 && removed.length === 0) return undefined
-    return this.#acknowledgements.compose(resources, removed)
+    const message = this.#context.shared.messages.compose(resources, removed, this.#acknowledgements.lastNumber)
+    this.#acknowledgements.sent(message)
+    return message
   }
 
   #subscribe(name: string, held: string | undefined): void {
     this.#implied.delete(name)
-    if (!this.#subscriptions.has(name)) checkCount(this.#subscriptions.size + 1, this.#context.maxNames)
+    if (!this.#subscriptions.has(name)) checkCount(this.#subscriptions.size + 1, this.#context.shared.maxNames)
     this.#ask(name, held)
   }
 
   #subscribeToEverything(held: ReadonlyMap<string, string>): void {
-    const everything = new Set(this.#context.view.everything(this.#context.maxNames))
+    const everything = new Set(this.#context.connection.permission.everything(this.#context.shared.maxNames))
     for (const name of everything) {
       if (this.#subscriptions.has(name)) continue
       this.#implied.add(name)

@@ -3,7 +3,8 @@ import { test } from 'node:test'
 import { TrustBundleSecret } from '@livery/core'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
-import { MessageComposer, type NamedSecret } from './discovery-message.ts'
+import { MessageComposer } from './discovery-message.ts'
+import type { NamedSecret } from './response-content.ts'
 import { sotwEncoder } from './secret-encoding.ts'
 
 async function secrets(): Promise<{ readonly web: NamedSecret; readonly api: NamedSecret }> {

@@ -1,7 +1,8 @@
 /** The types of one stream without its transport, in either form of the xDS protocol: its dependencies, its reports, its names. */
 import type { StreamReceipts } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
-import type { DiscoveryMessage, MessageComposer, SecretReference } from './discovery-message.ts'
+import type { MessageComposer } from './discovery-message.ts'
+import type { DiscoveryMessage, SecretReference } from './response-content.ts'
 import type { HoldBudget, Resolution, SecretSource, SecretView } from './secret-source.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
@@ -50,21 +51,28 @@ interface RefusalRate {
   reportsRefusal(): boolean
 }
 
-/** The dependencies of a stream's state machine. */
-export interface StreamContext {
-  /** The permission of the caller; it can change between calls. */
-  readonly view: SecretView
+/** The part of its dependencies that all streams of a socket have. */
+interface SharedContext {
   readonly source: Pick<SecretSource, 'watch'>
-  readonly budget: NameBudget & HoldBudget & RefusalRate
   /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer
   readonly clock: Pick<Clock, 'now'>
+}
+
+/** The dependencies of a stream's state machine. */
+export interface StreamContext {
+  readonly shared: SharedContext
+  readonly connection: {
+    /** It can change between calls. */
+    readonly permission: SecretView
+    readonly budget: NameBudget & HoldBudget & RefusalRate
+  }
+  readonly record: { report(report: StreamReport): void }
   /** Receives what the peer was sent and how it answered; absent if no one needs it. */
   readonly receipts: StreamReceipts | undefined
   /** Called when something became due outside `receive`. */
   wake(): void
-  report(report: StreamReport): void
 }
 
 /** The protocol of one stream without its transport: requests in, the newest message out. */

@@ -16,8 +16,8 @@ import {
 import { heapGrowth } from '../../../core/test/heap-growth.ts'
 import { envoyNode } from '../../test/peer-node.ts'
 import { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { SECRET_TYPE_URL } from './request-check.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from './request-codec.ts'
+import { SECRET_TYPE_URL } from './response-content.ts'
 
 const fixture = await readFile(new URL('../../test/fixtures/first-request-ROOTCA.bin', import.meta.url))
 

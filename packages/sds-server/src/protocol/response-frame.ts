@@ -1,5 +1,6 @@
-/** A gRPC message as it is sent, which holds private keys only while it is being written, and the memory that it reuses. */
+/** A gRPC message as it is sent, which holds private keys only while it is being written. */
 import type { SealedKey } from '@livery/core'
+import type { FrameMemory } from './frame-memory.ts'
 
 /** Compressed flag and length: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 const PREFIX_BYTES = 5
@@ -76,31 +77,5 @@ export class ResponseFrame {
 
   #wipe(): void {
     for (const { key, offset } of this.#slots) this.bytes.fill(0, offset, offset + key.byteLength)
-  }
-}
-
-/** Every buffer is a multiple of it. */
-const STEP_BYTES = 1_024
-/** A frame of more bytes is not kept. */
-const MAX_STEPS = 16
-/** Kept buffers of one length; all of them together take 2.2 MiB at most. */
-const MAX_KEPT = 16
-
-/** Reuses the memory of written frames: allocating and collecting it cost a quarter of a response. */
-export class FrameMemory {
-  /** Kept buffers by length in steps. */
-  readonly #kept: ArrayBufferLike[][] = Array.from({ length: MAX_STEPS + 1 }, () => [])
-
-  /** A buffer of `length` bytes, whose content is arbitrary and holds no key. */
-  take(length: number): Buffer {
-    const steps = Math.ceil(length / STEP_BYTES)
-    const memory = this.#kept[steps]?.pop() ?? Buffer.allocUnsafeSlow(steps * STEP_BYTES).buffer
-    return Buffer.from(memory, 0, length)
-  }
-
-  /** Takes back a buffer from `take` that holds no key and is no longer in use. */
-  giveBack({ buffer }: Buffer): void {
-    const kept = this.#kept[buffer.byteLength / STEP_BYTES]
-    if (kept && kept.length < MAX_KEPT) kept.push(buffer)
   }
 }

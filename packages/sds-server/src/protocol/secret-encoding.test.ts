@@ -10,8 +10,8 @@ import { namesOf, secretsOf } from '../../test/sds-client.ts'
 import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
 import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { MessageComposer, type NamedSecret } from './discovery-message.ts'
-import { SECRET_TYPE_URL } from './request-check.ts'
+import { MessageComposer } from './discovery-message.ts'
+import { type NamedSecret, SECRET_TYPE_URL } from './response-content.ts'
 import { deltaEncoder, ResponseEncoder, sotwEncoder } from './secret-encoding.ts'
 
 const source = await MemorySource.create(WEB, API)

@@ -1,12 +1,14 @@
 /** Secrets and responses as bytes: a secret that several responses hold is encoded once a version and name. */
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
-import type { AllBundlesSecret, SealedKey, SecretItem, TrustBundleSecret } from '@livery/core'
-import { type CertificateValidationContext, Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
-import { SPIFFECertValidatorConfig } from '../gen/envoy/extensions/transport_sockets/tls/v3/tls_spiffe_validator_config.ts'
-import { DeltaDiscoveryResponse, DiscoveryResponse, Resource } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import type { DiscoveryMessage, NamedSecret, ResponseContent } from './discovery-message.ts'
-import { SECRET_TYPE_URL } from './request-check.ts'
-import { FrameMemory, type KeySlot, ResponseFrame } from './response-frame.ts'
+import type { SealedKey, SecretItem } from '@livery/core'
+import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.ts'
+import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
+import { FrameMemory } from './frame-memory.ts'
+import { deltaRemoved, sotwRemoved } from './removed-name.ts'
+import { type DiscoveryMessage, type NamedSecret, type ResponseContent, SECRET_TYPE_URL } from './response-content.ts'
+import { type KeySlot, ResponseFrame } from './response-frame.ts'
+import { textFieldLength, writeTextField } from './text-field.ts'
+import { validationContext } from './validation-context.ts'
 
 /** A resource without its key, which is inserted when it is sent. */
 interface EncodedResource {
@@ -124,27 +126,6 @@ const FIELDS = { version: 1, typeUrl: 4, nonce: 5 } as const
 const TYPE_URL_FIELD = Buffer.alloc(textFieldLength(SECRET_TYPE_URL))
 writeTextField(TYPE_URL_FIELD, 0, FIELDS.typeUrl, SECRET_TYPE_URL)
 
-/*
- * Fields of wire type 2 (https://protobuf.dev/programming-guides/encoding/). By hand, since a writer for these few bytes
- * cost a tenth of a response.
- */
-
-function textFieldLength(text: string): number {
-  const length = Buffer.byteLength(text)
-  let prefix = 2
-  for (let rest = length >>> 7; rest > 0; rest >>>= 7) prefix++
-  return prefix + length
-}
-
-/** Returns where the field ends. */
-function writeTextField(target: Buffer, start: number, number: number, text: string): number {
-  let at = target.writeUInt8((number << 3) | 2, start)
-  let rest = Buffer.byteLength(text)
-  for (; rest > 0x7f; rest >>>= 7) at = target.writeUInt8((rest & 0x7f) | 0x80, at)
-  at = target.writeUInt8(rest, at)
-  return at + target.write(text, at)
-}
-
 /** Shared by all resources: a writer for each would make six allocations, and memory outside the heap is expensive. */
 let writer = new BinaryWriter()
 
@@ -162,66 +143,25 @@ function encoded<Content>(
 }
 
 export function sotwEncoder(): ResponseEncoder {
-  const encode = (value: Buffer, typeUrl = SECRET_TYPE_URL) =>
-    encoded(DiscoveryResponse, { versionInfo: '', resources: [{ typeUrl, value }], typeUrl: '', nonce: '' })
-  return new ResponseEncoder(
-    (secret, key) => encode(encodeSecret(secret, key)),
-    (name, isExpired) =>
-      isExpired
-        ? encode(Buffer.from(Resource.encode({ ...EXPIRED, name }).finish()), RESOURCE_TYPE_URL)
-        : encode(Buffer.concat([Secret.encode({ name, type: undefined }).finish(), NO_TICKET_KEYS])),
-  )
+  const empty = { versionInfo: '', typeUrl: '', nonce: '' }
+  return new ResponseEncoder((secret, key) => {
+    const resource = { typeUrl: SECRET_TYPE_URL, value: encodeSecret(secret, key) }
+    return encoded(DiscoveryResponse, { ...empty, resources: [resource] })
+  }, sotwRemoved)
 }
-
-const RESOURCE_TYPE_URL = 'type.googleapis.com/envoy.service.discovery.v3.Resource'
-
-/**
- * A resource without a secret. Envoy rejects it, like every secret that it did not ask for, and removes its own at once.
- * It would count as a heartbeat with the version that Envoy has.
- */
-const EXPIRED: Resource = { version: 'none', resource: undefined, name: '', ttl: { seconds: 0, nanos: 0 } }
-
-/**
- * `session_ticket_keys` of a Secret, without any key. The validation rules require one, so Envoy rejects the secret for
- * every use. No rule forbids an empty Secret, which as a validation context would admit every peer.
- */
-const NO_TICKET_KEYS = Buffer.from([(3 << 3) | 2, 0])
 
 export function deltaEncoder(): ResponseEncoder {
   const empty = { systemVersionInfo: '', typeUrl: '', nonce: '', removedResources: [] }
-  return new ResponseEncoder(
-    (secret, key) => {
-      const resource = { typeUrl: SECRET_TYPE_URL, value: encodeSecret(secret, key) }
-      const resources = [{ name: secret.name, version: secret.item.version, resource, ttl: undefined }]
-      return encoded(DeltaDiscoveryResponse, { ...empty, resources })
-    },
-    name => DeltaDiscoveryResponse.encode({ ...empty, resources: [], removedResources: [name] }).finish(),
-  )
+  return new ResponseEncoder((secret, key) => {
+    const resource = { typeUrl: SECRET_TYPE_URL, value: encodeSecret(secret, key) }
+    const resources = [{ name: secret.name, version: secret.item.version, resource, ttl: undefined }]
+    return encoded(DeltaDiscoveryResponse, { ...empty, resources })
+  }, deltaRemoved)
 }
 
 function encodeSecret({ name, item }: NamedSecret, key: Buffer): Buffer {
   const secret = encoded(Secret, { name, type: secretType(item, key) })
   return Buffer.from(secret.buffer, secret.byteOffset, secret.byteLength)
-}
-
-const SPIFFE_VALIDATOR = 'envoy.tls.cert_validator.spiffe'
-const SPIFFE_VALIDATOR_TYPE_URL =
-  'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.SPIFFECertValidatorConfig'
-
-function validationContext(item: TrustBundleSecret | AllBundlesSecret): CertificateValidationContext {
-  const none = { trustedCa: undefined, crl: undefined, customValidatorConfig: undefined }
-  if (item.kind === 'bundle') {
-    const crl = item.crl && { inlineBytes: Buffer.from(item.crl) }
-    return { ...none, trustedCa: { inlineBytes: Buffer.from(item.trustedCa) }, crl }
-  }
-  const trustDomains = item.bundles.map(({ trustDomain: name, bundle }) => ({
-    name,
-    // Envoy's SPIFFE validator takes revocation lists from among the roots.
-    trustBundle: { inlineBytes: Buffer.concat([bundle.trustedCa, bundle.crl ?? NO_KEY]) },
-  }))
-  const value = Buffer.from(SPIFFECertValidatorConfig.encode({ trustDomains }).finish())
-  const typedConfig = { typeUrl: SPIFFE_VALIDATOR_TYPE_URL, value }
-  return { ...none, customValidatorConfig: { name: SPIFFE_VALIDATOR, typedConfig } }
 }
 
 function secretType(item: SecretItem, key: Buffer): Secret['type'] {

@@ -7,7 +7,7 @@ import { envoyNode, peerNode } from '../../test/peer-node.ts'
 import { API, OTHER, startServer, WEB } from '../../test/running-server.ts'
 import { namesOf, secretsOf } from '../../test/sds-client.ts'
 import { DiscoveryRequest, type DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { SECRET_TYPE_URL } from './request-check.ts'
+import { SECRET_TYPE_URL } from './response-content.ts'
 
 test('a certificate is answered with its chain and the key that belongs to it', async () => {
   await using running = await startServer()

@@ -6,9 +6,9 @@
 import type { Node } from '../gen/envoy/config/core/v3/base.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { Acknowledgements } from './acknowledgements.ts'
-import type { DiscoveryMessage } from './discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from './discovery-protocol.ts'
-import { checkNames, checkNode, checkTypeUrl } from './request-check.ts'
+import { checkNames, checkNode, checkTypeUrl } from './request-codec.ts'
+import type { DiscoveryMessage } from './response-content.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
 /**
@@ -52,7 +52,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     }
     checkTypeUrl(request.typeUrl)
     const isSame = this.#interest === 'named' && isSameList(request.resourceNames, this.#named)
-    if (!isSame) checkNames(request.resourceNames, this.#context.maxNames)
+    if (!isSame) checkNames(request.resourceNames, this.#context.shared.maxNames)
 
     // A nonce in the first request is left over from an earlier stream, and means nothing here.
     const answersNonce = !isFirst && request.responseNonce !== ''
@@ -76,14 +76,22 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
     // Envoy would look for the other names of the stream among the removed ones.
     const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
-    return this.#acknowledgements.compose(resources, invalid, isExpired)
+    const message = this.#context.shared.messages.compose(
+      resources,
+      invalid,
+      this.#acknowledgements.lastNumber,
+      isExpired,
+    )
+    this.#acknowledgements.sent(message)
+    return message
   }
 
   /** The empty list means everything until names were given once; from then on it means nothing. */
   #wanted(names: readonly string[]): ReadonlySet<string> {
     if (names.length > 0) this.#interest = 'named'
     else if (this.#interest === 'nothing yet') this.#interest = 'everything'
-    if (this.#interest === 'everything') return new Set(this.#context.view.everything(this.#context.maxNames))
+    if (this.#interest === 'everything')
+      return new Set(this.#context.connection.permission.everything(this.#context.shared.maxNames))
     const wanted = new Set(names)
     this.#named = wanted.size === names.length ? names.slice() : [...wanted]
     return wanted

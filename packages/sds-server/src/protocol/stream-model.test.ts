@@ -7,9 +7,9 @@ import { array, constantFrom, nat, oneof, property, record, subarray, assert as 
 import { peerNode } from '../../test/peer-node.ts'
 import { testBudget } from '../../test/test-budget.ts'
 import { DeltaStream } from './delta-stream.ts'
-import { type DiscoveryMessage, MessageComposer } from './discovery-message.ts'
+import { MessageComposer } from './discovery-message.ts'
 import type { StreamContext } from './discovery-protocol.ts'
-import { SECRET_TYPE_URL } from './request-check.ts'
+import { type DiscoveryMessage, SECRET_TYPE_URL } from './response-content.ts'
 import { ledgerName, type Resolution, type SecretSource, type SecretView } from './secret-source.ts'
 import { SotwStream } from './sotw-stream.ts'
 import { Subscriptions } from './subscriptions.ts'
@@ -79,15 +79,11 @@ class ModelPeer {
 
   constructor() {
     this.context = {
-      view: this.view,
-      source: this.view,
-      budget: testBudget(),
-      maxNames: 10,
-      messages: new MessageComposer('n'),
-      clock: { now: () => 0 },
+      shared: { source: this.view, maxNames: 10, messages: new MessageComposer('n'), clock: { now: () => 0 } },
+      connection: { permission: this.view, budget: testBudget() },
       receipts: undefined,
       wake: () => {},
-      report: () => {},
+      record: { report: () => {} },
     }
   }
 

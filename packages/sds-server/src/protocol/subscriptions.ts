@@ -1,8 +1,8 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
 import type { SecretItem, Watch } from '@livery/core'
-import type { NamedSecret } from './discovery-message.ts'
 import type { StreamContext, SubscribedName } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
+import type { NamedSecret } from './response-content.ts'
 import { ledgerName, type Resolution, type SecretView } from './secret-source.ts'
 
 /** Shared by all streams with nothing to send; never written to. */
@@ -11,7 +11,7 @@ const NONE_DUE: Subscription[] = []
 interface Subscription {
   readonly name: string
   resolution: Resolution
-  /** The view under which the secret is allowed. */
+  /** The permission under which the secret is allowed. */
   allowedBy: SecretView | undefined
   watch: Watch | undefined
   /** The version that the peer has, from this stream or an earlier one. */
@@ -21,7 +21,9 @@ interface Subscription {
   isDue: boolean
 }
 
-type SubscriptionContext = Pick<StreamContext, 'view' | 'source' | 'budget' | 'wake' | 'report'>
+type SubscriptionContext = Pick<StreamContext, 'connection' | 'record' | 'wake'> & {
+  readonly shared: Pick<StreamContext['shared'], 'source'>
+}
 
 /** Longer than any version that this server sends. */
 const MAX_VERSION = 128
@@ -100,13 +102,13 @@ export class Subscriptions implements Disposable {
    * if it is new. Returns whether it can ever be answered with a secret.
    */
   ask(name: string, held?: string): boolean {
-    const { budget } = this.#context
+    const { connection, record } = this.#context
     const isNew = !this.#entries.has(name)
     const resolution = this.#ask(name, held)
     const isAnswerable = resolution.kind === 'granted' || resolution.kind === 'postponed'
     if (!isNew && isAnswerable) return true
-    if (!isAnswerable && !budget.reportsRefusal()) {
-      this.#context.report({ kind: 'refused-unnamed' })
+    if (!isAnswerable && !connection.budget.reportsRefusal()) {
+      record.report({ kind: 'refused-unnamed' })
       return false
     }
     const escaped = escapePeerName(name)
@@ -114,17 +116,17 @@ export class Subscriptions implements Disposable {
       name: escaped,
       ledgerName: resolution.kind === 'refused' ? escaped : ledgerName(resolution.secret),
     }
-    if (isNew) this.#context.report({ kind: 'asked', ...reference })
+    if (isNew) record.report({ kind: 'asked', ...reference })
     if (resolution.kind === 'granted') return true
-    this.#context.report({ kind: isAnswerable ? 'postponed' : 'refused', ...reference, reason: resolution.reason })
+    record.report({ kind: isAnswerable ? 'postponed' : 'refused', ...reference, reason: resolution.reason })
     return isAnswerable
   }
 
-  /** Call it after the view changed: asks again for refused and unknown names. Returns `false` if the caller lost a granted name. */
+  /** Call it after the permission changed: asks again for refused and unknown names. Returns `false` if the caller lost a granted name. */
   review(): boolean {
     const entries = [...this.#entries.values()]
-    const { view } = this.#context
-    if (entries.some(({ resolution }) => resolution.kind !== 'refused' && !view.mayHave(resolution.secret)))
+    const { permission } = this.#context.connection
+    if (entries.some(({ resolution }) => resolution.kind !== 'refused' && !permission.mayHave(resolution.secret)))
       return false
     for (const { name, resolution, peerVersion } of entries)
       if (resolution.kind !== 'granted') this.#ask(name, peerVersion)
@@ -172,7 +174,7 @@ export class Subscriptions implements Disposable {
   [Symbol.dispose](): void {
     for (const { name, watch } of this.#entries.values()) {
       watch?.[Symbol.dispose]()
-      this.#context.budget.removeName(name.length)
+      this.#context.connection.budget.removeName(name.length)
     }
     this.#entries.clear()
     this.#due = NONE_DUE
@@ -197,8 +199,8 @@ export class Subscriptions implements Disposable {
   /** A name that was unknown or refused before can be granted now. */
   #resolve(name: string, before: Subscription | undefined): Subscription {
     if (before) this.#drop(before)
-    const { view, budget } = this.#context
-    const resolution = view.resolve(name, budget)
+    const { permission, budget } = this.#context.connection
+    const resolution = permission.resolve(name, budget)
     budget.addName(name.length)
     const entry: Subscription = {
       name,
@@ -222,9 +224,9 @@ export class Subscriptions implements Disposable {
    */
   #request(entry: Subscription): void {
     const { resolution } = entry
-    const { view, budget } = this.#context
+    const { permission, budget } = this.#context.connection
     if (resolution.kind !== 'granted' || resolution.secret.kind !== 'identity' || this.#current(entry)) return
-    const again = view.resolve(resolution.secret.identity, budget)
+    const again = permission.resolve(resolution.secret.identity, budget)
     if (again.kind !== 'refused') {
       entry.resolution = again
       entry.allowedBy = undefined
@@ -236,24 +238,24 @@ export class Subscriptions implements Disposable {
   #current(entry: Subscription): SecretItem | undefined {
     const { resolution, watch } = entry
     if (resolution.kind === 'refused') return undefined
-    const { view } = this.#context
-    if (entry.allowedBy !== view) {
-      if (!view.mayHave(resolution.secret)) return undefined
-      entry.allowedBy = view
+    const { permission } = this.#context.connection
+    if (entry.allowedBy !== permission) {
+      if (!permission.mayHave(resolution.secret)) return undefined
+      entry.allowedBy = permission
     }
     return watch?.current
   }
 
   #watch(entry: Subscription): void {
     if (entry.resolution.kind === 'refused') return
-    entry.watch = this.#context.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
+    entry.watch = this.#context.shared.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
     if (entry.resolution.kind === 'granted') entry.watch.request()
   }
 
   #drop(entry: Subscription): void {
     entry.watch?.[Symbol.dispose]()
     this.#entries.delete(entry.name)
-    this.#context.budget.removeName(entry.name.length)
+    this.#context.connection.budget.removeName(entry.name.length)
     this.#makeUndue(entry)
   }
 

@@ -8,7 +8,7 @@ import { WEB } from '../../test/running-server.ts'
 import { X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { encodeSvids, WorkloadEncoder } from './workload-encoding.ts'
-import { composeMessage } from './workload-message.ts'
+import { composeMessage } from './workload-stream.ts'
 
 function messageOf(source: MemorySource) {
   const item = source.current({ kind: 'identity', identity: WEB })

@@ -4,7 +4,7 @@ import { pemBlocks, pemToDer, privateKeyToPkcs8, trustDomainOf } from '@livery/c
 import { JWTBundlesResponse, X509BundlesResponse, X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
 import { type KeySlot, ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { Svid, WorkloadMessage } from './workload-message.ts'
+import type { Svid, WorkloadMessage } from './workload-stream.ts'
 
 /** The default limit of gRPC clients. */
 const MAX_RESPONSE_BYTES = 4_194_304

@@ -353,6 +353,8 @@ test('streams and pushes are reported as for SDS', async () => {
     api.running.reports.get(WEB)?.map(({ kind }) => kind),
     ['asked', 'pushed'],
   )
+  const { peer } = await api.running.event('stream-report')
+  assert.equal(peer, `a caller on ${api.running.path}`)
   stream.cancel()
   const closed = await api.running.event('stream-closed')
   assert.equal(closed.stream.method, 'FetchX509SVID')

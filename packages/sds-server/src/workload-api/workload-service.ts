@@ -1,16 +1,16 @@
 /** The SPIFFE Workload API on one socket: https://github.com/spiffe/spiffe/blob/main/standards/SPIFFE_Workload_API.md */
 import type { WorkloadMethod } from '../events/sds-event.ts'
-import type { StreamCallContext } from '../grpc/call-context.ts'
+import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
+import type { StreamCallContext, StreamMethod } from '../grpc/call-context.ts'
 import type { HeaderReader } from '../grpc/http2-call.ts'
 import type { CallOpener } from '../grpc/session-guard.ts'
 import type { SocketCalls } from '../grpc/socket-calls.ts'
-import type { StreamMethod } from '../grpc/stream-call.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
-import { type Decoded, decodeWorkloadRequest } from '../protocol/request-codec.ts'
+import { type Decoded, decoder } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
-import type { WorkloadMessage } from './workload-message.ts'
+import type { WorkloadMessage } from './workload-stream.ts'
 import { type WorkloadContent, type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
 
 export const WORKLOAD_SERVICE = 'SpiffeWorkloadAPI'
@@ -33,23 +33,20 @@ export interface WorkloadContext extends StreamCallContext {
   readonly jwtBundles: WorkloadEncoder
 }
 
-export class WorkloadService {
-  readonly openers: ReadonlyMap<string, CallOpener>
-
-  constructor(context: WorkloadContext, calls: SocketCalls, maxNames: number) {
-    this.openers = new Map(
-      METHODS.map(name => {
-        const method = { ...methodOf(name, context), maxNames, context }
-        return [`/${WORKLOAD_SERVICE}/${name}`, (call, connection) => calls.serve(call, connection, method)]
-      }),
-    )
-  }
+/** The methods by path. */
+export function workloadMethods(context: WorkloadContext, calls: SocketCalls): ReadonlyMap<string, CallOpener> {
+  return new Map(
+    METHODS.map(name => {
+      const method = methodOf(name, context)
+      return [`/${WORKLOAD_SERVICE}/${name}`, (call, connection) => calls.serve(call, connection, method)]
+    }),
+  )
 }
 
-type Method = Omit<StreamMethod<WorkloadRequest, WorkloadMessage>, 'maxNames' | 'context'>
+type Method = StreamMethod<WorkloadRequest, WorkloadMessage>
 
 function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
-  const common = { method, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
+  const common = { method, context, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
   switch (method) {
     case 'FetchX509SVID':
       return { ...common, ...served('svids', context.svids, context) }
@@ -59,9 +56,12 @@ function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
     case 'FetchJWTBundles':
       return { ...common, ...served('trust-domains', context.jwtBundles, context) }
     case 'FetchJWTSVID':
-      return { ...common, ...unserved('this agent issues X.509-SVIDs, and no JWT-SVIDs') }
+      return { ...common, ...unserved('this agent issues X.509-SVIDs, and no JWT-SVIDs', context) }
     case 'ValidateJWTSVID':
-      return { ...common, ...unserved('this agent has the JWT keys of no trust domain, and validates no JWT-SVIDs') }
+      return {
+        ...common,
+        ...unserved('this agent has the JWT keys of no trust domain, and validates no JWT-SVIDs', context),
+      }
   }
 }
 
@@ -70,7 +70,7 @@ function served(content: WorkloadContent, encoder: WorkloadEncoder, { names }: W
   return {
     createStream: (context: StreamContext, subscriptions: Subscriptions) =>
       new WorkloadStream(context, subscriptions, options),
-    encodeMessage: (message: WorkloadMessage) => encoder.encodeMessage(message),
+    encoder,
   }
 }
 
@@ -81,12 +81,13 @@ const SILENT: DiscoveryStream<WorkloadRequest, WorkloadMessage> = {
 }
 
 /** `reason`: for the status UNIMPLEMENTED. */
-function unserved(reason: string): Pick<Method, 'createStream' | 'encodeMessage' | 'checkHeaders'> {
+function unserved(
+  reason: string,
+  { svids: encoder }: WorkloadContext,
+): Pick<Method, 'createStream' | 'encoder' | 'checkHeaders'> {
   return {
     createStream: () => SILENT,
-    encodeMessage: () => {
-      throw new Error('Cannot encode a response: this method has none')
-    },
+    encoder,
     checkHeaders(header) {
       checkHeaders(header)
       throw new StreamRefusal('unimplemented', reason)
@@ -99,6 +100,8 @@ function checkHeaders(header: HeaderReader): void {
   throw new StreamRefusal('invalid-argument', `the header "${SECURITY_HEADER}: true" is missing`)
 }
 
+/** The requests that are served have no fields. */
+export const decodeWorkloadRequest = decoder(X509SVIDRequest)
 const REQUEST: WorkloadRequest = { responseNonce: '', errorDetail: undefined }
 
 function toRequest(message: Buffer): Decoded<WorkloadRequest> {

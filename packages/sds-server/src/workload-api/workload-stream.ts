@@ -1,13 +1,28 @@
 /** One stream of the Workload API without its transport: the caller's identities, with their newest certificates and bundles. */
-import type { SecretItem } from '@livery/core'
-import type { SpiffeId } from '@livery/core/plugin'
+import type { AllBundlesSecret, CertificateSecret, SecretItem } from '@livery/core'
+import { type SpiffeId, trustDomainOf } from '@livery/core/plugin'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
-import { composeMessage, composeTrustDomains, type Svid, type WorkloadMessage } from './workload-message.ts'
 
 /** Clients read all certificates of a message, and take 4 MiB. */
 const MAX_IDENTITIES = 64
+
+/** An identity with its certificate. */
+export interface Svid {
+  readonly identity: SpiffeId
+  readonly item: CertificateSecret
+}
+
+/** A message to a stream: it is complete. */
+export interface WorkloadMessage {
+  /** The version of the whole content: equal versions mean equal messages. */
+  readonly version: string
+  /** The default identity first; empty in a message that has only bundles. */
+  readonly svids: readonly Svid[]
+  /** The bundles of all trust domains, including each SVID's. */
+  readonly bundles: AllBundlesSecret
+}
 
 /** It has no fields, and acknowledges nothing. */
 export interface WorkloadRequest {
@@ -109,12 +124,12 @@ export class WorkloadStream implements DiscoveryStream<WorkloadRequest, Workload
   }
 
   #reportPushed(name: string, { name: ledgerName, version }: SecretItem): void {
-    this.#context.report({ kind: 'pushed', name, ledgerName, version })
+    this.#context.record.report({ kind: 'pushed', name, ledgerName, version })
   }
 }
 
-function ownIdentities({ view }: StreamContext): readonly SpiffeId[] {
-  const identities = view.ownIdentities()
+function ownIdentities({ connection }: StreamContext): readonly SpiffeId[] {
+  const identities = connection.permission.ownIdentities()
   if (identities.length > 0) return identities
   throw new StreamRefusal(
     'permission-denied',
@@ -126,4 +141,22 @@ function sendable(identities: readonly SpiffeId[]): readonly SpiffeId[] {
   if (identities.length <= MAX_IDENTITIES) return identities
   const count = `${identities.length} identities, more than ${MAX_IDENTITIES}`
   throw new StreamRefusal('permission-denied', `this caller has ${count}: name its own in callers of this socket`)
+}
+
+/** `undefined` if a bundle is missing that has to be in it. */
+export function composeMessage(svids: readonly Svid[], bundles: AllBundlesSecret): WorkloadMessage | undefined {
+  const has = (identity: SpiffeId) => bundles.bundles.some(each => each.trustDomain === trustDomainOf(identity))
+  const isWhole = svids.length > 0 ? svids.every(({ identity }) => has(identity)) : bundles.own !== undefined
+  if (!isWhole) return undefined
+  const version = [
+    bundles.version,
+    ...svids.map(({ identity, item }) => `${identity} ${item.version} ${item.hint ?? ''}`),
+  ].join()
+  return { version, svids, bundles }
+}
+
+/** As `composeMessage`, for a stream that sends the names of the trust domains without their roots. */
+function composeTrustDomains(bundles: AllBundlesSecret): WorkloadMessage | undefined {
+  if (!bundles.own) return undefined
+  return { version: bundles.bundles.map(({ trustDomain }) => trustDomain).join(), svids: [], bundles }
 }

@@ -4,10 +4,10 @@ import fc from 'fast-check'
 import { AccessPolicy } from '../../src/access/policy.ts'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../../src/gen/envoy/service/discovery/v3/discovery.ts'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
-import { type DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
+import { MessageComposer } from '../../src/protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
-import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
 import { decodeDeltaRequest, decodeDiscoveryRequest } from '../../src/protocol/request-codec.ts'
+import { type DiscoveryMessage, SECRET_TYPE_URL } from '../../src/protocol/response-content.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
 import { Subscriptions } from '../../src/protocol/subscriptions.ts'
@@ -56,15 +56,11 @@ export function run({ isDelta, messages }: Input): void {
   const composer = new MessageComposer('n')
   const budget = testBudget()
   const context: StreamContext = {
-    view,
-    source,
-    budget,
-    maxNames: MAX_NAMES,
-    messages: composer,
-    clock: { now: () => 0 },
+    shared: { source, maxNames: MAX_NAMES, messages: composer, clock: { now: () => 0 } },
+    connection: { permission: view, budget },
     receipts: undefined,
     wake() {},
-    report: checkReport,
+    record: { report: checkReport },
   }
   using subscriptions = new Subscriptions(context)
   const peer = isDelta

@@ -4,11 +4,11 @@ import fc from 'fast-check'
 import { AccessPolicy } from '../../src/access/policy.ts'
 import { X509SVIDResponse } from '../../src/gen/spiffe/workload/workload.ts'
 import { MessageComposer } from '../../src/protocol/discovery-message.ts'
-import { decodeWorkloadRequest } from '../../src/protocol/request-codec.ts'
 import type { SecretView } from '../../src/protocol/secret-source.ts'
 import { StreamRefusal } from '../../src/protocol/stream-refusal.ts'
 import { Subscriptions } from '../../src/protocol/subscriptions.ts'
 import { encodeSvids, WorkloadEncoder } from '../../src/workload-api/workload-encoding.ts'
+import { decodeWorkloadRequest } from '../../src/workload-api/workload-service.ts'
 import { WorkloadStream } from '../../src/workload-api/workload-stream.ts'
 import { MemorySource } from '../memory-source.ts'
 import { testBudget } from '../test-budget.ts'
@@ -31,19 +31,13 @@ type Input = typeof inputs extends fc.Arbitrary<infer T> ? T : never
 export function run({ requests, allowed }: Input): void {
   const before = source.subscribers
   let [current = []] = allowed
-  let view = viewOf(current)
+  const connection = { permission: viewOf(current), budget: testBudget() }
   const context = {
-    get view() {
-      return view
-    },
-    source,
-    budget: testBudget(),
-    maxNames: 1,
-    messages: new MessageComposer('n'),
-    clock: { now: () => 0 },
+    shared: { source, maxNames: 1, messages: new MessageComposer('n'), clock: { now: () => 0 } },
+    connection,
     receipts: undefined,
     wake() {},
-    report() {},
+    record: { report() {} },
   }
   using subscriptions = new Subscriptions(context)
   const stream = new WorkloadStream(context, subscriptions, { content: 'svids', allBundles: names.all })
@@ -53,7 +47,7 @@ export function run({ requests, allowed }: Input): void {
       stream.receive({ responseNonce: '', errorDetail: undefined })
       read(stream, current)
       current = allowed[index + 1] ?? current
-      view = viewOf(current)
+      connection.permission = viewOf(current)
       if (!subscriptions.review()) return
       stream.reviewed()
       read(stream, current)

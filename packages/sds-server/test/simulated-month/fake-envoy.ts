@@ -4,9 +4,9 @@ import type { CertificateSecret, Receipts, SecretItem, TrustBundleSecret } from 
 import { isFileName } from '@livery/core/file-secrets'
 import { privateKeyOf } from '@livery/core/testing'
 import { DeltaStream } from '../../src/protocol/delta-stream.ts'
-import type { DiscoveryMessage, MessageComposer } from '../../src/protocol/discovery-message.ts'
+import type { MessageComposer } from '../../src/protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from '../../src/protocol/discovery-protocol.ts'
-import { SECRET_TYPE_URL } from '../../src/protocol/request-check.ts'
+import { type DiscoveryMessage, SECRET_TYPE_URL } from '../../src/protocol/response-content.ts'
 import type { SecretSource, SecretView } from '../../src/protocol/secret-source.ts'
 import { SotwStream } from '../../src/protocol/sotw-stream.ts'
 import { Subscriptions } from '../../src/protocol/subscriptions.ts'
@@ -108,15 +108,11 @@ export class FakeEnvoy implements Disposable {
       }
     }
     const context: StreamContext = {
-      view,
-      source,
-      budget: testBudget(),
-      maxNames: 1,
-      messages,
-      clock: { now: () => 0 },
+      shared: { source, maxNames: 1, messages, clock: { now: () => 0 } },
+      connection: { permission: view, budget: testBudget() },
       receipts: open.use(receipts.open(() => this.name)),
       wake: () => queueMicrotask(read),
-      report: () => {},
+      record: { report: () => {} },
     }
     const { stream, answer } = open.use(FORMS[form](context, name, this.#held.get(name)))
     queueMicrotask(read)
