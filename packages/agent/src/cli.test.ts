@@ -158,7 +158,10 @@ test('what listens at the admin address and speaks another protocol is said to b
     const { code, stderr } = await inProcess(['certs', '--admin', String(portOf(server))])
     server.close()
     assert.equal(code, 1)
-    assert.match(stderr, /: something listens there that does not answer as an admin endpoint does \(.+\)\. Start it/)
+    assert.match(
+      stderr,
+      /: something listens there that does not answer as an admin endpoint does \(.+\)\. Stop it, or use another address/,
+    )
   }
 })
 

@@ -141,6 +141,6 @@ for (const command of [['certs'], ['explain', WEB]])
     assert.equal(code, 1)
     assert.match(
       err,
-      /^livery: .*another program answers there \(HTTP 404, text\/html; charset=utf-8\).*change admin\.address\.\n$/,
+      /^livery: .*another program answers there \(HTTP 404, text\/html; charset=utf-8\)\. Stop it, or use another address\.\n$/,
     )
   })

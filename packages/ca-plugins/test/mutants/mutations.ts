@@ -194,9 +194,7 @@ const grpc: readonly Omit<Mutation, 'of'>[] = [
   },
   {
     that: 'sends no token',
-    changes: [
-      ["if (token !== undefined) metadata.set('authorization'", "if (token === '') metadata.set('authorization'"],
-    ],
+    changes: [['headers: token === undefined ? this.#headers', "headers: token !== '' ? this.#headers"]],
     caughtBy: 'token: each call',
   },
   {
