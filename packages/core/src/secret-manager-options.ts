@@ -52,8 +52,8 @@ export interface SecretManagerOptions {
     /** Half-width of the renewal window, as a fraction of the lifetime. Default: 0.1. */
     readonly jitter?: number
     /**
-     * The outage of the CA that certificates outlive, milliseconds: they are renewed that long before they end, and by `ratio`
-     * at the latest. One with too short a life is renewed by `ratio`, and reported. Default: none.
+     * The outage of the CA that certificates outlive, milliseconds: they are renewed that long before they end, and in
+     * the window around `ratio` at the latest. One with too short a life is renewed by `ratio`, and reported. Default: none.
      */
     readonly surviveMs?: number
     /**

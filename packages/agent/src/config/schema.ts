@@ -42,7 +42,7 @@ const rotation = section('when certificates are renewed, and how roots change', 
   ),
   survive: v.optional(
     key(
-      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while this much time is left, and after half of their life at the latest; `livery certs` shows how long each would last',
+      'in place of `ratio`: the outage of the CA that certificates outlive. They are renewed while this much time is left, and by `ratio` at the latest; `livery certs` shows how long each would last',
       duration({ min: '1s', max: '3650d' }),
     ),
   ),

@@ -58,8 +58,8 @@ function rotationProblem(trustDomain: string, root: RootStatus, subject: string)
         ? 'An operator holds it.'
         : `${counted(waiting, 'client has', 'clients have')} not accepted it.`,
     remedy: rejecting
-      ? 'Correct that client: no certificate under the new root is served before each client has it.'
-      : 'No certificate under the new root is served before each client has it.',
+      ? 'Correct that client: certificates under the new root wait for it while the old ones last.'
+      : 'Certificates under the new root wait for that while the old ones last.',
     commands: [
       ...(phase === 'held' ? [`livery trust resume ${fingerprint.slice(0, 16)}`] : []),
       'livery trust status',

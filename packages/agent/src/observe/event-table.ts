@@ -59,7 +59,7 @@ const ROWS: { readonly [Kind in EventKind]: Row<EventOf<Kind>> } = {
   ),
   'life-too-short': ca.warn(
     ({ lifetimeMs, surviveMs }) =>
-      `certificates of this CA live for ${formatAge(lifetimeMs)}, too short to outlive an outage of ${formatAge(surviveMs)} (rotation.survive): they are renewed after half of their life. Raise ttl and what the CA allows, or lower rotation.survive.`,
+      `certificates of this CA live for ${formatAge(lifetimeMs)}, too short to outlive an outage of ${formatAge(surviveMs)} (rotation.survive): they are renewed by rotation.ratio. Raise ttl and what the CA allows, or lower rotation.survive.`,
   ),
 
   // When certificates are renewed, tried again, held and dropped.

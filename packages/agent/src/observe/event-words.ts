@@ -35,7 +35,7 @@ export const WITHDRAWN = {
 export const PHASES = {
   announcing: 'is announced',
   held: 'is held',
-  trusted: 'is trusted by all, certificates under it are served',
+  trusted: 'is trusted: certificates under it are served',
   retiring: 'is retiring',
   removed: 'was removed',
 } as const

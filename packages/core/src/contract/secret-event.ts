@@ -5,7 +5,7 @@ import type { RootPhase } from './trust-anchor.ts'
 
 /** Texts are for people and carry no key, token or raw peer text. */
 export type SecretEvent =
-  /** `reason`: what led to the request. A retry keeps the reason. */
+  /** `reason`: what led to the request. A retry keeps it while there is a certificate. */
   | {
       readonly kind: 'csr-sent'
       readonly reason:

@@ -33,7 +33,7 @@ export function canOutlive(lifetimeMs: number, surviveMs: number): boolean {
 
 /**
  * Where in its window a renewal is planned, in [0, 1). The identity's own slot spreads a node's renewals evenly over the window,
- * though all were issued in one second; a little chance keeps two nodes with the same identities apart.
+ * though all were issued in one second; a little chance moves each renewal within it.
  */
 export function renewalSlot(slot: number, random: number): number {
   return (slot + DRAWN_SHARE * random) % 1

@@ -64,7 +64,7 @@ export async function fetch(
       signal,
     )
   } catch (error) {
-    // The key belongs to the pending request now.
+    // `decide` has the answer, and its key.
     if (isTaken) throw error
     key.wipe()
     void wipeBrought(answering)

@@ -47,7 +47,7 @@ export interface IdentityEntry {
   /** When its last certificate ends if the CA issues no more; `undefined` while it has none that peers accept. */
   readonly lastsUntil: number | undefined
   readonly addedAt: number
-  /** When it is renewed or tried next; `undefined` while a request is queued or in flight. */
+  /** When it is renewed or tried next. `undefined` while a request is in flight, or queued at a CA that is up. */
   readonly renewAt: number | undefined
   readonly lastSuccessAt: number | undefined
   /**

@@ -100,7 +100,7 @@ export interface Issued {
 export interface Identity {
   readonly id: SpiffeId
   readonly addedAt: number
-  /** Its stable random number in [0, 1): its place in a window of time. */
+  /** Its random number in [0, 1), which stays while the process runs: its place in a window of time. */
   readonly slot: number
   tokenFile: string | undefined
   wish: CertificateWish

@@ -64,7 +64,7 @@ export class TrustBundle {
     this.lists = lists
   }
 
-  /** The name of its ledger, and of the secret with its roots. */
+  /** The name of its ledger. */
   get name(): string {
     return this.owner ?? `spiffe://${this.trustDomain}`
   }

@@ -196,9 +196,14 @@ export class ConnectionGate {
   /** Admits a connection by the current rules, which may have changed since it came. */
   #open(candidate: Candidate): void {
     const permission = this.#permissionOf(candidate.info)
-    const socket = permission && this.#openSocket(candidate.arrival)
-    if (permission && socket) this.#register(candidate, socket, permission)
-    else this.#giveUp(candidate, 'not-allowed')
+    if (!permission) {
+      this.#giveUp(candidate, 'not-allowed')
+      return
+    }
+    const socket = this.#openSocket(candidate.arrival)
+    if (socket) this.#register(candidate, socket, permission)
+    // The arrival has reported why.
+    else candidate.budget.closeConnection()
   }
 
   #openSocket(arrival: Arrival): Socket | undefined {

@@ -39,7 +39,7 @@ export interface ServiceContext extends StreamCallContext {
 }
 
 /** How the streams of one method are served on one socket. */
-export interface StreamMethod<Request extends Answer, Message> {
+export interface StreamMethod<Request extends AnyRequest, Message> {
   readonly method: CallMethod
   /** The name of a request in messages. */
   readonly requestName: string
@@ -64,7 +64,7 @@ export interface CallHost extends RequestBounds {
 }
 
 /** The part that the requests of all forms share. */
-export interface Answer {
+export interface AnyRequest {
   /** The response's nonce in an ACK or NACK; empty in any other request. */
   readonly responseNonce: string
   readonly errorDetail: { readonly message: string } | undefined

@@ -5,7 +5,7 @@ import type { DeadlineQueue } from '../budget/deadline-queue.ts'
 import type { CallMethod, StreamInfo } from '../events/sds-event.ts'
 import type { SubscribedName } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import type { Answer, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
+import type { AnyRequest, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import type { Http2Call } from './http2-call.ts'
 import type { RequestBounds } from './incoming-requests.ts'
 import { StreamCall } from './stream-call.ts'
@@ -68,7 +68,7 @@ export class SocketCalls implements CallHost {
   }
 
   /** Serves `call` as a stream, or refuses it. */
-  serve<Request extends Answer, Message>(
+  serve<Request extends AnyRequest, Message>(
     call: Http2Call,
     connection: Connection,
     method: StreamMethod<Request, Message>,

@@ -9,7 +9,7 @@ import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
-import type { Answer, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
+import type { AnyRequest, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
 import type { Call, CallListener, HeaderReader } from './http2-call.ts'
 import { IncomingRequests, type RequestListener } from './incoming-requests.ts'
@@ -20,7 +20,7 @@ import type { TurnTaker } from './turn-queue.ts'
  * a peer that writes before it reads would otherwise deadlock. So a slow reader costs one message, and gets the newest state
  * when it reads again.
  */
-export class StreamCall<Request extends Answer, Message>
+export class StreamCall<Request extends AnyRequest, Message>
   implements StreamContext, TurnTaker, CallListener, RequestListener
 {
   readonly connection: Connection
