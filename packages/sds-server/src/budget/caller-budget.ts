@@ -91,6 +91,7 @@ export class CallerBudget {
   readonly #options: CallerBudgetOptions
   /** Its connections and calls on this socket. */
   readonly #open: Record<Opened, number> = { connections: 0, streams: 0, healthCalls: 0 }
+
   constructor(account: CallerAccount, options: CallerBudgetOptions) {
     this.account = account
     this.limits = options.limits

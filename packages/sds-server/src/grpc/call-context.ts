@@ -47,7 +47,7 @@ export interface StreamMethod<Request extends AnyRequest, Message> {
   readonly encoder: MessageEncoder<Message>
   decode(message: Buffer): Decoded<Request>
   createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
-  /** Throws a `StreamRefusal` for a call with other headers. Default: any will do. */
+  /** Throws a `StreamRefusal` for a call with other headers. Default: all headers are accepted. */
   checkHeaders?(header: HeaderReader): void
 }
 

@@ -1,6 +1,6 @@
-/** Reports the responses of a stream, and each ACK or NACK, which it matches to its response by the unanswered nonces. */
+/** Composes the responses of a stream, matches each ACK or NACK to its response by the unanswered nonces, and reports it. */
 import type { StreamContext } from './discovery-protocol.ts'
-import type { DiscoveryMessage, SentSecret } from './response-content.ts'
+import type { DiscoveryMessage, NamedSecret, SentSecret } from './response-content.ts'
 import { scrubPeerText } from './scrub-peer-text.ts'
 import type { Subscriptions } from './subscriptions.ts'
 
@@ -22,22 +22,23 @@ const NOTHING_UNANSWERED: readonly SentMessage[] = []
 
 /** The unanswered responses of one stream. */
 export class Acknowledgements {
-  /** The number of the last response. */
-  lastNumber = 0
   readonly #context: StreamContext
   readonly #subscriptions: Subscriptions
   /** Oldest first; replaced, not changed, as it is nearly always empty. */
   #unanswered = NOTHING_UNANSWERED
   #lastNonce: string | undefined
+  #lastNumber = 0
 
   constructor(context: StreamContext, subscriptions: Subscriptions) {
     this.#context = context
     this.#subscriptions = subscriptions
   }
 
-  /** Call it with each response. */
-  sent({ number, nonce, secrets }: DiscoveryMessage): void {
-    this.lastNumber = number
+  /** The next response, which counts as sent. */
+  compose(resources: readonly NamedSecret[], removed: readonly string[], isExpired?: boolean): DiscoveryMessage {
+    const message = this.#context.shared.messages.compose(resources, removed, this.#lastNumber, isExpired)
+    const { number, nonce, secrets } = message
+    this.#lastNumber = number
     this.#lastNonce = nonce
     const sent = { nonce, secrets, sentAt: this.#context.shared.clock.now() }
     this.#unanswered = this.#unanswered.length === 0 ? [sent] : [...this.#remembered(secrets.length), sent]
@@ -46,6 +47,7 @@ export class Acknowledgements {
       this.#context.record.report({ kind: 'pushed', name, ledgerName, version })
       if (bundle) this.#context.receipts?.sent(bundle)
     }
+    return message
   }
 
   /** Reports an ACK or NACK; returns whether it answers the last response. */

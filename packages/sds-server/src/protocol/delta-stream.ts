@@ -45,9 +45,7 @@ export class DeltaStream implements DiscoveryStream<DeltaDiscoveryRequest> {
     const resources = this.#subscriptions.takeDue()
     const removed = this.#subscriptions.takeRemoved()
     if (resources.length === 0 && removed.length === 0) return undefined
-    const message = this.#context.shared.messages.compose(resources, removed, this.#acknowledgements.lastNumber)
-    this.#acknowledgements.sent(message)
-    return message
+    return this.#acknowledgements.compose(resources, removed)
   }
 
   #subscribe(name: string, held: string | undefined): void {

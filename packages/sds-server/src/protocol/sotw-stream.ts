@@ -76,14 +76,7 @@ export class SotwStream implements DiscoveryStream<DiscoveryRequest> {
     const invalid = resources.length === 0 && refused ? refused : NO_NAMES
     // Envoy would look for the other names of the stream among the removed ones.
     const isExpired = this.#takesExpiry && this.#subscriptions.size === 1
-    const message = this.#context.shared.messages.compose(
-      resources,
-      invalid,
-      this.#acknowledgements.lastNumber,
-      isExpired,
-    )
-    this.#acknowledgements.sent(message)
-    return message
+    return this.#acknowledgements.compose(resources, invalid, isExpired)
   }
 
   /** The empty list means everything until names were given once; from then on it means nothing. */

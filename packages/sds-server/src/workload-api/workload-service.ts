@@ -10,8 +10,7 @@ import { type Decoded, decoder } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
-import type { WorkloadMessage } from './workload-stream.ts'
-import { type WorkloadContent, type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
+import { type WorkloadContent, type WorkloadMessage, type WorkloadRequest, WorkloadStream } from './workload-stream.ts'
 
 export const WORKLOAD_SERVICE = 'SpiffeWorkloadAPI'
 
