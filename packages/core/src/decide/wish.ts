@@ -8,6 +8,7 @@ import type { Step } from './step.ts'
 
 /** A reload can change every wish: requests leave one by one at this distance. */
 const PACE_MS = 50
+
 /** Another wish is followed by another certificate. */
 export function changeWish(step: Step, identity: Identity, wish: CertificateWish): void {
   const before = wishText(identity.wish)

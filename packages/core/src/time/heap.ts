@@ -83,14 +83,10 @@ export class Heap<Thing extends Placed> {
       const timeAbove = times[parent]
       if (above === undefined || timeAbove === undefined || timeAbove < time) break
       if (timeAbove === time && !this.#precedes(thing, above)) break
-      things[place] = above
-      times[place] = timeAbove
-      above.place = place
+      this.#set(place, above, timeAbove)
       place = parent
     }
-    things[place] = thing
-    times[place] = time
-    thing.place = place
+    this.#set(place, thing, time)
   }
 
   #sink(from: number, thing: Thing, time: number): void {
@@ -113,13 +109,15 @@ export class Heap<Thing extends Placed> {
         timeBelow = otherTime
       }
       if (timeBelow > time || (timeBelow === time && !this.#precedes(below, thing))) break
-      things[place] = below
-      times[place] = timeBelow
-      below.place = place
+      this.#set(place, below, timeBelow)
       place = child
     }
-    things[place] = thing
-    times[place] = time
+    this.#set(place, thing, time)
+  }
+
+  #set(place: number, thing: Thing, time: number): void {
+    this.#things[place] = thing
+    this.#times[place] = time
     thing.place = place
   }
 }
