@@ -220,6 +220,11 @@ export class GrpcConnection implements Connection {
   }
 }
 
+/** Headers as {@link UnaryCall} has them. */
+export function headerList(headers: Readonly<Record<string, string>>): readonly string[] {
+  return Object.entries(headers).flatMap(([name, value]) => [name.toLowerCase(), value])
+}
+
 function isBroken(error: unknown): boolean {
   return !isStatus(error) || RECONNECTABLE.has(error.code)
 }

@@ -17,7 +17,7 @@ import type { MetadataValue } from '../../gen/istio/v1/auth/ca.ts'
 import { CALL_TIMEOUT_MS } from '../../transport/call-timeout.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
-import { GrpcConnection } from '../../transport/grpc-connection.ts'
+import { GrpcConnection, headerList } from '../../transport/grpc-connection.ts'
 import { isStatus } from '../../transport/grpc-status.ts'
 import type { ChannelTarget } from '../../transport/http2-dial.ts'
 import {
@@ -163,10 +163,7 @@ const UNSET: TokenReading = { kind: 'unset' }
 
 function configuredHeaders({ impersonate, clusterId, headers = {} }: CitadelConfig): readonly string[] {
   const cluster = clusterId ?? (impersonate ? ISTIOD_CLUSTER : undefined)
-  return Object.entries(headers)
-    .map(([name, value]) => [name.toLowerCase(), value])
-    .concat(cluster === undefined ? [] : [['clusterid', cluster]])
-    .flat()
+  return headerList({ ...headers, ...(cluster !== undefined && { clusterid: cluster }) })
 }
 
 function ownToken(tokenFile: string | undefined): { readonly tokenFile?: string } {

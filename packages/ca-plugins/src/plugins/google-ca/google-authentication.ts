@@ -15,7 +15,7 @@ export interface Authentication extends Disposable {
 }
 
 /** The credentials of one call. */
-export interface CallCredentials {
+interface CallCredentials {
   readonly headers: Readonly<Record<string, string>>
   /** Secrets that must not appear in a message. */
   readonly secrets: readonly string[]

@@ -10,10 +10,10 @@ import {
 import { certificateRemedy } from '../../answers/certificate-failure.ts'
 import { Closable } from '../../transport/closable.ts'
 import { CurrentConnection, systemRoots } from '../../transport/current-connection.ts'
-import { GrpcConnection } from '../../transport/grpc-connection.ts'
+import { GrpcConnection, headerList } from '../../transport/grpc-connection.ts'
 import { caErrorOfStatus, isStatus } from '../../transport/grpc-status.ts'
 import type { GoogleEndpoint } from './config.ts'
-import type { Authentication, CallCredentials } from './google-authentication.ts'
+import type { Authentication } from './google-authentication.ts'
 
 /** The parts of a client of one of the CAs. */
 export interface GoogleClientParts<Target> {
@@ -95,7 +95,8 @@ export class GoogleService implements AsyncDisposable {
       ...(identity !== undefined && { identity }),
       ...(tokenFile !== undefined && { tokenFile }),
     })
-    const headers = headersOf(credentials, routing)
+    const params = routing !== undefined && { 'x-goog-request-params': routing }
+    const headers = headerList({ ...credentials.headers, ...params })
     try {
       return await untilAborted(
         this.#connection.use(connection => connection.call({ path, request, headers, signal, connectWithinMs })),
@@ -137,11 +138,6 @@ export class GoogleService implements AsyncDisposable {
         return error.code === status.NOT_FOUND ? remedies.notFound : unavailableRemedy(error)
     }
   }
-}
-
-function headersOf({ headers }: CallCredentials, routing: GoogleCall['routing']): readonly string[] {
-  const sent = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])
-  return (routing === undefined ? sent : [...sent, ['x-goog-request-params', routing]]).flat()
 }
 
 function unavailableRemedy(error: ServiceError): string {
