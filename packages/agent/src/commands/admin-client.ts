@@ -234,7 +234,7 @@ function givenAddress(text: string, { workingDirectory }: ConfigSources): Listen
 
 class OtherProgram extends Error {}
 
-/** Why there is no answer; with advice where the caller's own remedy, to start the program, does not help. */
+/** Why there is no answer. `advice`: the remedy where it does not help to start the program. */
 function faultOf(error: unknown): { readonly reason: string; readonly advice?: string } {
   const code = systemErrorCode(error) ?? ''
   if (code === 'ECONNREFUSED' || code === 'ENOENT') return { reason: 'nothing listens there' }
