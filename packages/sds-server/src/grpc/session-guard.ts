@@ -13,8 +13,8 @@ import { Http2Call } from './http2-call.ts'
 import { learnFrom, onUnreportedStreams } from './unreported-streams.ts'
 
 /**
- * The rate of one connection. An Envoy that is configured to send PINGs sends one in 10 s. PINGs for calls and sent messages
- * do not count: gRPC in Go sends one for each message that it reads, to estimate its window.
+ * SETTINGS and GOAWAY of one connection. PINGs have no listener, for which Node would enter JavaScript: nghttp2 answers them, ends a
+ * session of 1,000 that wait for their answers, and their bytes are counted as overhead.
  */
 const CONTROL_FRAMES: Rate = { perSecond: 1, burst: 100 }
 /** An open call keeps both texts in memory. */
@@ -79,25 +79,14 @@ export class SessionGuard implements Disposable {
       reads.spend(FRAME_COSTS.control)
       if (!control.add(clock.now(), CONTROL_FRAMES)) this.#fault(connection, 1, true)
     }
-    let answersPinged = 0
-    const onPing = () => {
-      if (answersPinged >= connection.answers) {
-        onControl()
-        return
-      }
-      answersPinged++
-      reads.spend(FRAME_COSTS.control)
-    }
     session.on('remoteSettings', () => {
       deadlines.delete(late)
       onControl()
     })
-    session.on('ping', onPing)
     session.on('stream', (stream, headers) => {
       // The stream's end handles the error.
       stream.on('error', ignore)
       learnFrom(stream)
-      connection.answers++
       reads.spend(FRAME_COSTS.stream)
       if (!this.#isFit(connection, stream, headers)) return
       const { budget } = connection

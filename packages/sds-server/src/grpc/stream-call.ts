@@ -187,7 +187,6 @@ export class StreamCall<Request extends AnyRequest, Message>
     }
     this.#sending = byteLength
     this.#state = 'writing'
-    this.connection.answers++
     this.#call.sendFrame(frame, this.connection.unsent, () => this.#onWritten(message))
   }
 
