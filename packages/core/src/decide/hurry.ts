@@ -43,13 +43,12 @@ export function retryNow(step: Step, identity: Identity): void {
 
 /** An operator wishes it. */
 export function renewNow(step: Step, identity: Identity): void {
-  const { state, now } = step
+  const { now } = step
   const { work, lastSuccessAt = 0 } = identity
   const due = Math.min(lastSuccessAt, now) + MIN_RENEWAL_INTERVAL_MS
   if (work.kind === 'waiting' && due > now) bringForward(step, identity, due, 'operator')
-  else if (work.kind === 'waiting') enqueue(step, identity, 'operator', 'on-demand')
+  else if (work.kind === 'waiting' || work.kind === 'queued') enqueue(step, identity, 'operator', 'on-demand')
   else if (work.kind === 'idle') revive(step, identity)
-  else if (work.kind === 'queued') state.queue.push(identity, 'on-demand')
   hurryProbe(step)
 }
 

@@ -5,6 +5,7 @@ import { Bench } from '../../test/manager-bench.ts'
 import { CAError } from '../contract/ca-client.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
+const API = 'spiffe://cluster.local/ns/default/sa/api'
 const SETTLE = 10_000
 const SECOND = 1_000
 
@@ -30,3 +31,21 @@ for (const [reason, happen] of Object.entries(causes))
     }
     assert.deepEqual(new Set(asked()), new Set([reason]))
   })
+
+test("a renewal that waits for the CA is the operator's once they ask for it", async () => {
+  await using bench = await Bench.create({ concurrency: 1 })
+  await bench.add(WEB)
+  await bench.add(API)
+  await bench.clock.advance(60 * SECOND)
+  const away = Promise.withResolvers<void>()
+  bench.ca.answer = async (request, sign) => {
+    await away.promise
+    return await sign(request)
+  }
+  bench.manager.renew(API)
+  bench.ca.changeCertificates(WEB)
+  bench.manager.renew(WEB)
+  away.resolve()
+  await bench.until('issued', 4)
+  assert.equal(bench.last('csr-sent').reason, 'operator')
+})

@@ -48,7 +48,7 @@ function judge(
 
 /** Renews as soon as the CA has room, streamed ones first; the answer to a request in flight is checked against the new lists. */
 function renew(step: Step, identity: Identity): void {
-  const urgency = isUsed(step.state, identity) ? 'on-demand' : 'renewal'
-  if (identity.work.kind === 'waiting') enqueue(step, identity, 'revoked', urgency)
-  else if (identity.work.kind === 'queued') step.state.queue.push(identity, urgency)
+  const { kind } = identity.work
+  if (kind === 'waiting' || kind === 'queued')
+    enqueue(step, identity, 'revoked', isUsed(step.state, identity) ? 'on-demand' : 'renewal')
 }
