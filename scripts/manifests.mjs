@@ -1,6 +1,6 @@
 // Writes the plain manifests in deploy/kubernetes, one file per example of the Helm chart, and the chart's copy of the rules for
 // Prometheus: `npm run manifests`, which needs helm. `--check` writes nothing, and fails if one is not current.
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { root, say } from './setup-step.mjs'
@@ -31,8 +31,18 @@ for (const name of examples) writeFileSync(join(folder, name), manifest(name))
 function manifest(name) {
   const values = join(chart, 'examples', name)
   const options = ['--namespace', NAMESPACE, '--values', values, '--kube-version', KUBERNETES]
-  const objects = execFileSync('helm', ['template', 'livery', chart, ...options], { encoding: 'utf8' })
-  return `${heading(name)}${objects}`
+  const { stdout, stderr, status, error } = spawnSync('helm', ['template', 'livery', chart, ...options], {
+    encoding: 'utf8',
+  })
+  if (status !== 0) {
+    say(
+      error
+        ? `cannot start helm: ${error.message}. Install Helm 3, or add its folder to PATH`
+        : `helm: ${stderr.trim()}`,
+    )
+    process.exit(1)
+  }
+  return `${heading(name)}${stdout}`
 }
 
 /** The namespace is not in the chart: it has to be made and labelled first. */
