@@ -28,11 +28,6 @@ export class BundleRoots {
     return this.#roots.size
   }
 
-  /** The length of all PEM together, in characters. */
-  get length(): number {
-    return this.#length
-  }
-
   get(fingerprint: string): BundleRoot | undefined {
     return this.#roots.get(fingerprint)
   }

@@ -45,13 +45,6 @@ export function readBoolean({ contents }: Element): boolean {
   return byte !== 0
 }
 
-/** An INTEGER from 0 to 2^48 − 1. */
-export function readUnsigned({ contents }: Element): number {
-  const padded = contents.length > 1 && contents[0] === 0 && contents.readUInt8(1) < 0x80
-  if (padded || contents.readUInt8() >= 0x80 || contents.length > 6) throw notDer('an INTEGER is out of range')
-  return contents.readUIntBE(0, contents.length)
-}
-
 /** The bytes of a BIT STRING; unused bits of the last byte are 0. */
 export function readBits({ contents }: Element): Buffer {
   const unused = contents.readUInt8()

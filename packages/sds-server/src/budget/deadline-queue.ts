@@ -29,10 +29,6 @@ export class DeadlineQueue {
     return this.#waitMs / 1_000
   }
 
-  get size(): number {
-    return this.#waiting.size
-  }
-
   /** `late` is late after the time of this queue, unless it is deleted before. */
   add(late: Late): void {
     this.#waiting.set(late, this.#clock.now() + this.#waitMs)

@@ -45,11 +45,6 @@ export class RequestQueue {
   #wake: Disposable | undefined
   #reportedAt: number | undefined
 
-  /** The number of waiting streams. */
-  get size(): number {
-    return this.#waiting.size
-  }
-
   /** Whether `reader` may hand out a request now. If not, it gets a turn, never inside this call. */
   admits(reader: RequestReader, pace: Pace): boolean {
     const isNext = this.#waiting.size === 0 || this.#turnOf === reader
