@@ -75,8 +75,8 @@ export function checkFolder(path: string, trust: PathTrust = {}): void {
 }
 
 /** As {@link checkFolder}, and makes what is missing of `path` with `mode`, whatever the umask. */
-export function makeFolder(path: string, mode: number, trust: PathTrust = {}): void {
-  new Walk(trust, mode).folder(path)
+export function makeFolder(path: string, mode: number): void {
+  new Walk({}, mode).folder(path)
 }
 
 /**

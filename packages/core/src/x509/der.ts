@@ -26,11 +26,11 @@ export function readElements(der: Buffer): readonly Element[] {
   return found
 }
 
-/** The elements inside of the one element with this tag that `der` consists of; throws a `RangeError` otherwise. */
-export function readInside(der: Buffer, tag = SEQUENCE): readonly Element[] {
+/** The elements inside of the one SEQUENCE that `der` consists of; throws a `RangeError` otherwise. */
+export function readInside(der: Buffer): readonly Element[] {
   const [element, ...more] = readElements(der)
   if (more.length > 0) throw notDer('bytes follow the value')
-  return readElements(expectTag(element, tag).contents)
+  return readElements(expectTag(element, SEQUENCE).contents)
 }
 
 export function expectTag(element: Element | undefined, tag: number): Element {
