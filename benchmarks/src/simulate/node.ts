@@ -141,8 +141,7 @@ export class SimulatedNode {
     this.#calls.delete(request)
     const waitedMs = this.#now() - request.sentAt
     const answer = failure ?? this.#judge(request, signedAt)
-    if (answer instanceof CAError) this.#dispatch({ kind: 'failed', request, failure: answer, waitedMs })
-    else this.#dispatch({ kind: 'answered', request, answer, waitedMs })
+    this.#dispatch({ kind: 'answered', request, answer, waitedMs })
   }
 
   /** Judges by core's own rules, over the facts that a certificate of the model would have; its root comes with it. */

@@ -1,6 +1,7 @@
 /** The one owner of the state: decides every event, performs the actions, and wakes when the next work falls due. */
 
 import { setImmediate } from 'node:timers/promises'
+import type { CAError } from './contract/ca-client.ts'
 import { asShownCAError } from './contract/ca-failure.ts'
 import type { SecretEvent } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
@@ -163,21 +164,20 @@ export class Engine implements AsyncDisposable {
   }
 
   async #fetch(request: Request): Promise<void> {
-    const { fetching } = this.#options
     const controller = new AbortController()
     this.#requests.set(request, controller)
     const idle = this.#idle()
-    // Answers that lay unread while this process was busy say nothing of the CA.
-    const waitedMs = () => Math.min(this.#clock.now() - request.sentAt, this.#idle() - idle)
-    const answered = (answer: Answer) => {
+    const answered = (answer: Answer | CAError) => {
       this.#requests.delete(request)
-      this.dispatch({ kind: 'answered', request, answer, waitedMs: waitedMs() })
+      // Answers that lay unread while this process was busy say nothing of the CA.
+      const waitedMs = Math.min(this.#clock.now() - request.sentAt, this.#idle() - idle)
+      this.dispatch({ kind: 'answered', request, answer, waitedMs })
     }
     try {
-      await fetch(fetching, request, controller, answered)
+      await fetch(this.#options.fetching, request, controller, answered)
     } catch (error) {
-      if (!this.#requests.delete(request)) throw error
-      this.dispatch({ kind: 'failed', request, failure: asShownCAError(error), waitedMs: waitedMs() })
+      if (!this.#requests.has(request)) throw error
+      answered(asShownCAError(error, `The CA plugin failed for ${request.of.id}: `))
     }
   }
 

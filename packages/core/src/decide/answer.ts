@@ -16,6 +16,7 @@ import {
 } from '../state/identity.ts'
 import type { OfferedRoots } from '../trust/root-reader.ts'
 import { release } from './bundle.ts'
+import { forgetAbsence } from './ca.ts'
 import { gaveCertificate } from './ca-health.ts'
 import { isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
@@ -26,14 +27,27 @@ import { followFirst } from './rollout.ts'
 import { learnOffered } from './roots.ts'
 import { mayReplace, offer } from './serving.ts'
 import { type Answer, type Judged, report, reportForAll, type Step } from './step.ts'
+import { followWish } from './wish.ts'
 
-/** The CA's answer, which passed every check that needs no state. */
-export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
+/** The request has ended: with an answer that passed every check that needs no state, or without a certificate. */
+export function answered(step: Step, request: Request, answer: Answer | CAError, waitedMs: number): void {
+  const { of: identity, wish, urgency } = request
+  step.state.queue.end(urgency)
+  if (isCurrent(request)) {
+    if (answer instanceof CAError) failed(step, request, answer, waitedMs)
+    else conclude(step, request, answer, waitedMs)
+    // It may have changed while the request was under way.
+    if (wish !== identity.wish) followWish(step, identity, wishText(wish))
+  } else if (!(answer instanceof CAError)) step.actions.push({ kind: 'wipe', key: answer.key })
+  forgetAbsence(step)
+}
+
+function conclude(step: Step, request: Request, answer: Answer, waitedMs: number): void {
   const identity = request.of
-  const issued = isCurrent(request) ? take(step, identity, answer, request) : undefined
-  if (!issued || issued instanceof CAError) {
+  const issued = take(step, identity, answer, request)
+  if (issued instanceof CAError) {
     step.actions.push({ kind: 'wipe', key: answer.key })
-    if (issued) failed(step, request, issued, waitedMs)
+    failed(step, request, issued, waitedMs)
     return
   }
   if (answer.accepted) step.actions.push({ kind: 'accept', identity, accepted: answer.accepted })

@@ -69,8 +69,12 @@ export type Event =
   /** A while ago a reader got nothing, since the certificate seemed to have ended. */
   | { readonly kind: 'readerRefused'; readonly id: SpiffeId }
   /** `waitedMs`: without the time in which this process was busy, and could not have seen the answer. */
-  | { readonly kind: 'answered'; readonly request: Request; readonly answer: Answer; readonly waitedMs: number }
-  | { readonly kind: 'failed'; readonly request: Request; readonly failure: CAError; readonly waitedMs: number }
+  | {
+      readonly kind: 'answered'
+      readonly request: Request
+      readonly answer: Answer | CAError
+      readonly waitedMs: number
+    }
   /** `found` is a text if the entry cannot be used, and absent if there is no entry. */
   | {
       readonly kind: 'restored'

@@ -164,8 +164,7 @@ export abstract class Performer {
     const result = this.#resultOf(request, flight)
     if (result instanceof CAError && result.deferred !== undefined)
       this.putOff.set(request.of, Math.ceil(Math.max(result.deferred, this.now + MIN_RENEWAL_INTERVAL_MS)))
-    if (result instanceof CAError) this.dispatch({ kind: 'failed', request, failure: result, waitedMs })
-    else this.dispatch({ kind: 'answered', request, answer: result, waitedMs })
+    this.dispatch({ kind: 'answered', request, answer: result, waitedMs })
   }
 
   #resultOf(request: Request, { abortedWith, answerAt }: Flight): Answer | CAError {
