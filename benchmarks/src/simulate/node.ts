@@ -153,8 +153,8 @@ export class SimulatedNode {
     try {
       const facts = { ...SOUND, uris: [id], dnsNames: [], otherNames: 0, ...dates, serialNumber, path }
       const verified = judge(facts, { ...EXPECTED, identity: id, now: this.#now() })
-      const offered = { identity: id, isOwn: false, roots, rejected: [], isWhole: true }
-      return { verified, offered, key: NO_KEY, source: 'signed', hint: undefined, accepted: undefined }
+      const offered = { roots, rejected: [], isWhole: true, validFrom: undefined }
+      return { verified, offered, isOwn: false, key: NO_KEY, source: 'signed', hint: undefined, accepted: undefined }
     } catch (error) {
       if (error instanceof CAError) return error
       throw error

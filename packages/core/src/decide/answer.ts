@@ -2,6 +2,7 @@
 
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
+import type { Root } from '../contract/trust-anchor.ts'
 import { CertificateSecret } from '../secrets/certificate-secret.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import {
@@ -14,7 +15,6 @@ import {
   usable,
   worthKeeping,
 } from '../state/identity.ts'
-import type { OfferedRoots } from '../trust/root-reader.ts'
 import { release } from './bundle.ts'
 import { forgetAbsence } from './ca.ts'
 import { gaveCertificate } from './ca-health.ts'
@@ -66,7 +66,7 @@ export function timeToFollow(step: Step, identity: Identity): number {
 /** Nothing is learned before every check has passed: the roots of an answer that is refused were never trusted. */
 function take(step: Step, identity: Identity, answer: Answer, request: Request): Issued | CAError {
   const { id } = identity
-  const revocation = revocationOf(step, answer)
+  const revocation = revocationOf(step, id, answer)
   if (revocation !== undefined) return revokedAnswer(id, revocation)
   const { clientRefusal } = answer.verified
   if (clientRefusal !== undefined && !servesRefused(step, identity, clientRefusal))
@@ -80,14 +80,15 @@ function take(step: Step, identity: Identity, answer: Answer, request: Request):
 export function accept(
   step: Step,
   id: SpiffeId,
-  { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,
+  judged: Judged & Partial<Pick<Answer, 'hint'>>,
   origin: Pick<Issued, 'source' | 'receivedAt' | 'slot' | 'wish'>,
 ): Issued | CAError {
+  const { verified, offered, key, hint } = judged
   const { chainPem, rootFingerprint, clientRefusal, ...facts } = verified
-  learnOffered(step, offered, verified)
+  learnOffered(step, id, judged)
   const bundle = step.state.bundles.holderOf(id, rootFingerprint)
   const root = bundle?.anchor(rootFingerprint)
-  if (!bundle || !root) return untrusted(step, offered, rootFingerprint)
+  if (!bundle || !root) return untrusted(step, id, offered.roots, rootFingerprint)
   bundle.roots.lease(rootFingerprint)
   const secret = new CertificateSecret({
     ...facts,
@@ -100,12 +101,11 @@ export function accept(
 }
 
 /** Why the chain of an answer is revoked; `undefined` if it is not. */
-function revocationOf({ state }: Step, { offered, verified }: Answer): string | undefined {
+function revocationOf({ state }: Step, id: SpiffeId, { offered, verified }: Answer): string | undefined {
   const { chainPem, serialNumber, rootFingerprint } = verified
-  const { identity, roots } = offered
-  const known = state.bundles.holderOf(identity, rootFingerprint)?.anchor(rootFingerprint)
-  const root = known ?? roots.find(({ fingerprint }) => fingerprint === rootFingerprint)
-  return root && state.crls.of(trustDomainOf(identity)).judgeOf(chainPem, root)(serialNumber)
+  const known = state.bundles.holderOf(id, rootFingerprint)?.anchor(rootFingerprint)
+  const root = known ?? offered.roots.find(({ fingerprint }) => fingerprint === rootFingerprint)
+  return root && state.crls.of(trustDomainOf(id)).judgeOf(chainPem, root)(serialNumber)
 }
 
 /** A new certificate: served now, or when its root is known and its time has come. */
@@ -202,10 +202,10 @@ function preflightFailed(id: SpiffeId, reason: string): CAError {
   )
 }
 
-function untrusted({ state: { crls } }: Step, { identity, roots }: OfferedRoots, rootFingerprint: string): CAError {
-  const revoked = crls.of(trustDomainOf(identity)).revoked(roots)
+function untrusted({ state }: Step, id: SpiffeId, offered: readonly Root[], rootFingerprint: string): CAError {
+  const revoked = state.crls.of(trustDomainOf(id)).revoked(offered)
   const isRevoked = revoked.some(({ fingerprint }) => fingerprint === rootFingerprint)
-  return new CAError('bad-response', `The root of ${identity} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
+  return new CAError('bad-response', `The root of ${id} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
 }
 
 const REVOKED =

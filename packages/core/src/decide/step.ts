@@ -12,7 +12,7 @@ import type { State } from '../state/state.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { ClockJump } from '../time/clock.ts'
 import type { ReceiptEvent } from '../trust/bundle-receipts.ts'
-import type { OfferedRoots, ReadRoots, RootReader } from '../trust/root-reader.ts'
+import type { ReadRoots, RootReader } from '../trust/root-reader.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { RootTimes } from '../trust/settle-time.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
@@ -22,7 +22,10 @@ import type { RotationPolicy } from './renewal-time.ts'
 /** A chain that was judged, with its key: nothing of it is trusted or served yet. */
 export interface Judged {
   readonly verified: VerifiedChain
-  readonly offered: OfferedRoots
+  /** The roots that came with it. */
+  readonly offered: ReadRoots
+  /** They count for this identity only. */
+  readonly isOwn: boolean
   readonly key: SealedKey
 }
 

@@ -173,7 +173,7 @@ export abstract class Performer {
     const { id } = request.of
     const answer = this.ca.answer(request, this.ids.indexOf(id), this.now, each => this.refusal(each))
     if (answer instanceof CAError) return answer
-    const fault = this.#faultOf(answer)
+    const fault = this.#faultOf(id, answer)
     if (fault === undefined) {
       this.pending.delete(id)
       return answer
@@ -183,10 +183,11 @@ export abstract class Performer {
   }
 
   /** As the verifier judges. */
-  #faultOf({ verified: { rootFingerprint, notBefore, notAfter }, offered }: Judged): string | undefined {
+  #faultOf(id: SpiffeId, { verified: { rootFingerprint, notBefore, notAfter }, offered }: Judged): string | undefined {
     if (notAfter <= this.now) return 'it has expired'
     if (notBefore > this.now + MAX_CLOCK_SKEW_MS) return 'it is not valid yet'
-    const isKnown = this.state.bundles.anchorsFor(offered).some(({ fingerprint }) => fingerprint === rootFingerprint)
+    const anchors = this.state.bundles.anchorsFor(id, offered.roots)
+    const isKnown = anchors.some(({ fingerprint }) => fingerprint === rootFingerprint)
     return isKnown ? undefined : 'its root is not trusted'
   }
 
@@ -202,11 +203,10 @@ export abstract class Performer {
     this.ca.signer = this.#authorityOf(stored.rootFingerprint)
     const judged = this.ca.certificate(id, stored, each => this.refusal(each))
     this.ca.signer = signer
-    const { verified, offered, key } = judged
     const { receivedAt, slot, wish, isProvisional } = stored
-    const fault = this.#faultOf(judged)
-    if (fault === undefined) return { verified, offered, key, receivedAt, slot, wish, isProvisional }
-    key.wipe()
+    const fault = this.#faultOf(id, judged)
+    if (fault === undefined) return { ...judged, receivedAt, slot, wish, isProvisional }
+    judged.key.wipe()
     return fault
   }
 
