@@ -137,7 +137,7 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
 
 /** The new one waits only while the old one lives; without an old one, a root that some peers do not know yet is the lesser evil. */
 function servedFrom({ now }: Step, { secret }: Issued, kept: Issued | undefined): number {
-  const announced = kept ? latestChange({ ...kept, notAfter: kept.secret.notAfter }, now) : now
+  const announced = kept ? latestChange(kept.receivedAt, kept.secret.notAfter, now) : now
   return Math.max(secret.notBefore, announced)
 }
 
