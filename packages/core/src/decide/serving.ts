@@ -60,10 +60,7 @@ export function clear(step: Step, identity: Identity): void {
 export function passTime(step: Step, identity: Identity): void {
   const { now } = step
   const { upcoming } = identity
-  if (upcoming && upcoming.from <= now) {
-    identity.upcoming = undefined
-    serve(step, identity, upcoming.issued)
-  }
+  if (upcoming && upcoming.from <= now) hasten(step, identity, now)
   if (identity.current && endOf(identity.current) <= now) expire(step, identity)
 }
 
@@ -74,19 +71,18 @@ export function serveAgain(step: Step, identity: Identity): void {
 
 function serve(step: Step, identity: Identity, issued: Issued): void {
   const { current, spare, revoked } = identity
-  // Peers refuse one that is revoked.
-  const mayReturn = revoked ? [spare] : [current, spare]
   const former = [current, spare].filter(each => each !== undefined)
-  const [next] = mayReturn
-    .filter(each => each !== undefined)
-    .filter(each => each.root.fingerprint === issued.root.fingerprint && endOf(each) > endOf(issued))
-    .sort((a, b) => endOf(b) - endOf(a))
+  identity.spare = undefined
+  for (const each of former) {
+    // Peers refuse one that is revoked.
+    const mayReturn = !(revoked && each === current) && each.root.fingerprint === issued.root.fingerprint
+    if (mayReturn && endOf(each) > endOf(identity.spare ?? issued)) identity.spare = each
+  }
   identity.current = issued
-  identity.spare = next
   identity.revoked = undefined
   identity.hasExpired = false
   step.actions.push({ kind: 'serve', identity }, { kind: 'store', identity })
-  for (const each of former) if (each !== next) release(step, each)
+  for (const each of former) if (each !== identity.spare) release(step, each)
   armWake(step.state, identity)
 }
 
