@@ -100,7 +100,7 @@ export class SimulatedNode {
 
   /** Adds an identity that is watched from the beginning. */
   add(id: SpiffeId): void {
-    this.#dispatch({ kind: 'added', id, tokenFile: undefined })
+    this.#dispatch({ kind: 'added', id, tokenFile: undefined, wish: { dnsNames: [] } })
   }
 
   #dispatch(event: Event): void {

@@ -35,12 +35,11 @@ export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined, wis
 }
 
 /** Forgets it after the grace period, or sooner if it is unused and its room is needed. */
-export function remove(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
-  if (identity?.keep.kind !== 'pinned') return
+export function remove(step: Step, identity: Identity): void {
+  if (identity.keep.kind !== 'pinned') return
   const until = step.now + step.policy.removalGraceMs
   setKeep(step, identity, { kind: 'removed', until })
-  report(step, id, { kind: 'removed', until })
+  report(step, identity.id, { kind: 'removed', until })
   evictAndAdmit(step)
 }
 
@@ -52,9 +51,7 @@ export function ask(step: Step, id: SpiffeId): void {
   else reject(step, id)
 }
 
-export function watched(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
-  if (!identity) return
+export function watched(step: Step, identity: Identity): void {
   noteUse(step, identity)
   hurryIfLacking(step, identity)
 }
@@ -66,9 +63,8 @@ export function unwatched(step: Step, id: SpiffeId): void {
 }
 
 /** Forgets it at once. */
-export function drop(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
-  if (identity) end(step, identity, 'forgotten')
+export function drop(step: Step, identity: Identity): void {
+  end(step, identity, 'forgotten')
 }
 
 /** Its grace period is over. */

@@ -1,6 +1,5 @@
 /** The one place of decision: turns an event into actions. It starts no timer, waits for nothing and calls nobody back; `policy` supplies chance and verdicts. */
 
-import { NO_WISH } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Identity } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
@@ -29,16 +28,16 @@ function consider(step: Step, event: Event): void {
   const { state } = step
   switch (event.kind) {
     case 'added':
-      pin(step, event.id, event.tokenFile, event.wish ?? NO_WISH)
+      pin(step, event.id, event.tokenFile, event.wish)
       break
     case 'removed':
-      remove(step, event.id)
+      forKnown(step, event.id, remove)
       break
     case 'dropped':
-      drop(step, event.id)
+      forKnown(step, event.id, drop)
       break
     case 'watched':
-      watched(step, event.id)
+      forKnown(step, event.id, watched)
       break
     case 'unwatched':
       unwatched(step, event.id)

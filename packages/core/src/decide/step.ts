@@ -55,7 +55,7 @@ export type Event =
       readonly kind: 'added'
       readonly id: SpiffeId
       readonly tokenFile: string | undefined
-      readonly wish?: CertificateWish
+      readonly wish: CertificateWish
     }
   | { readonly kind: 'removed'; readonly id: SpiffeId }
   /** It is to go at once. */
