@@ -116,13 +116,13 @@ export class Engine implements AsyncDisposable {
     const { fetching, store, listeners, subscribers, report } = this.#options
     switch (action.kind) {
       case 'fetch':
-        void this.#track(this.#fetch(action.request))
+        this.#track(this.#fetch(action.request))
         break
       case 'abort':
         this.#requests.get(action.request)?.abort(action.reason)
         break
       case 'restore':
-        void this.#track(this.#restore(action.identity, action.from))
+        this.#track(this.#restore(action.identity, action.from))
         break
       case 'accept':
         this.#tellAccepted(action.identity, action.accepted)
@@ -155,7 +155,7 @@ export class Engine implements AsyncDisposable {
         store?.forgetUntaken()
         break
       case 'askRoots':
-        void this.#track(this.#askRoots(action))
+        this.#track(this.#askRoots(action))
         break
       case 'report':
         report(action.name, action.event)
@@ -219,13 +219,9 @@ export class Engine implements AsyncDisposable {
     this.#looks.delete(id)
   }
 
-  async #track(task: Promise<void>): Promise<void> {
+  #track(task: Promise<void>): void {
     this.#inFlight.add(task)
-    try {
-      await task
-    } finally {
-      this.#inFlight.delete(task)
-    }
+    void task.finally(() => this.#inFlight.delete(task))
   }
 
   #idle(): number {
