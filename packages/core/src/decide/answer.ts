@@ -9,6 +9,7 @@ import {
   failingWith,
   type Identity,
   type Issued,
+  isCurrent,
   OK,
   type Reason,
   type Request,
@@ -18,7 +19,7 @@ import {
 import { release } from './bundle.ts'
 import { forgetAbsence } from './ca.ts'
 import { gaveCertificate } from './ca-health.ts'
-import { isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
+import { nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
 import { canOutlive, followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime } from './renewal-time.ts'

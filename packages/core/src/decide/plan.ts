@@ -91,12 +91,6 @@ export function firstReason({ state }: Step, identity: Identity): 'on-demand' | 
   return isUsed(state, identity) ? 'on-demand' : 'first'
 }
 
-/** Whether it is still the request that its identity waits for: forgetting wins over a late answer. */
-export function isCurrent(request: Request): boolean {
-  const { work } = request.of
-  return work.kind === 'fetching' && work.request === request
-}
-
 /** Starts what may start now. Runs after every event. */
 export function startNext(step: Step): void {
   const { queue, restoring } = step.state

@@ -49,7 +49,7 @@ export async function fetch(
   const type = wish.keyType ?? options.keyType
   const keyRequest = { type, identity: id, dnsNames: wish.dnsNames, format: options.keyFormat }
   const key = new RequestKey(options.vault, () => keyGenerator.generate(keyRequest, { signal }), before?.key)
-  using ticket = new Ticket(pending, request, signal, () => key.generated(), before?.note)
+  const ticket = new Ticket(pending, request, signal, () => key.generated(), before?.note)
   const answering = ask(options.ca, request, signal, key, ticket)
   let isTaken = false
   const take = (answer: Answer) => {
