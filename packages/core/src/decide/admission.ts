@@ -12,9 +12,6 @@ import { clear } from './serving.ts'
 import { report, type Step } from './step.ts'
 import { changeWish } from './wish.ts'
 
-/** The most identities without room that are remembered. */
-const MAX_REJECTED = 10_000
-
 /** Why an identity is gone or, if it is pinned and idle, no longer kept fresh. */
 type End = 'forgotten' | 'idle' | 'evicted'
 
@@ -57,8 +54,10 @@ export function watched(step: Step, identity: Identity): void {
 }
 
 export function unwatched(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
+  const { identities, rejected } = step.state
+  const identity = identities.get(id)
   if (identity) noteUse(step, identity)
+  rejected.delete(id)
   evictAndAdmit(step)
 }
 
@@ -82,7 +81,6 @@ export function endIdle(step: Step): void {
 export function dropAll(step: Step): void {
   const { state } = step
   state.isClosed = true
-  state.rejected.clear()
   for (const identity of [...state.identities.values()]) end(step, identity, 'forgotten')
 }
 
@@ -124,14 +122,10 @@ function noteUse({ state, now }: Step, identity: Identity): void {
   else state.unused.add(identity, now)
 }
 
-/** It is admitted once there is room, if somebody still watches it. */
+/** It is admitted once there is room, while somebody watches it. */
 function reject(step: Step, id: SpiffeId): void {
   const { state, policy } = step
-  state.rejected.add(id)
-  if (state.rejected.size > MAX_REJECTED) {
-    const [oldest = id] = state.rejected
-    state.rejected.delete(oldest)
-  }
+  if (state.watched.has(id)) state.rejected.add(id)
   report(step, id, { kind: 'no-room', maxIdentities: policy.maxIdentities })
 }
 
@@ -144,10 +138,8 @@ function evictAndAdmit(step: Step): void {
   if (state.isClosed) return
   evictTo(step, policy.maxIdentities)
   for (const id of state.rejected) {
-    const isWanted = state.watched.has(id)
-    if (isWanted && !makeRoom(step)) return
-    state.rejected.delete(id)
-    if (isWanted) admit(step, id, 'on-demand', NOTHING_SAID)
+    if (!makeRoom(step)) return
+    admit(step, id, 'on-demand', NOTHING_SAID)
   }
 }
 
