@@ -112,10 +112,11 @@ export class SimulatedNode {
     const { onServed, onWithdrawn, onReport } = this.#options
     if (action.kind === 'fetch') this.#fetch(action.request)
     else if (action.kind === 'abort') this.#abort(action.request, action.reason)
-    else if (action.kind === 'serve' && action.identity.current)
-      onServed(action.identity.id, action.identity.current.secret)
-    else if (action.kind === 'withdraw') onWithdrawn(action.id)
-    else if (action.kind === 'askRoots') this.#askRoots()
+    else if (action.kind === 'serve') {
+      const current = this.#state.identities.get(action.id)?.current
+      if (current) onServed(action.id, current.secret)
+      else onWithdrawn(action.id)
+    } else if (action.kind === 'askRoots') this.#askRoots()
     else if (action.kind === 'report') onReport(action.name, action.event)
   }
 

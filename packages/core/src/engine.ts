@@ -128,12 +128,8 @@ export class Engine implements AsyncDisposable {
         this.#tellAccepted(action.identity, action.accepted)
         break
       case 'serve':
-        this.#stopLooking(action.identity.id)
-        notify(subscribers.get(action.identity.id), this.current(action.identity.id))
-        break
-      case 'withdraw':
         this.#stopLooking(action.id)
-        notify(subscribers.get(action.id), undefined)
+        notify(subscribers.get(action.id), this.current(action.id))
         break
       case 'publish':
         listeners.notify(action.bundle)

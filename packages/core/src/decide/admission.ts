@@ -171,7 +171,7 @@ function forget(step: Step, identity: Identity, reason: End): void {
   stop(step, identity, 'forgotten', reason)
   step.state.wakes.delete(identity)
   forgetOwnRoots(step, identity.id)
-  step.actions.push({ kind: 'withdraw', id: identity.id })
+  step.actions.push({ kind: 'serve', id: identity.id })
 }
 
 /** Stops its work and wipes all of it; an idle one starts again when somebody watches it. */

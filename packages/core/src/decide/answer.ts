@@ -81,7 +81,7 @@ function take(step: Step, identity: Identity, answer: Answer, request: Request):
 export function accept(
   step: Step,
   id: SpiffeId,
-  judged: Judged & Partial<Pick<Answer, 'hint'>>,
+  judged: Judged,
   origin: Pick<Issued, 'source' | 'receivedAt' | 'slot' | 'wish'>,
 ): Issued | CAError {
   const { verified, offered, key, hint } = judged

@@ -66,7 +66,7 @@ export function passTime(step: Step, identity: Identity): void {
 
 /** A while ago the certificate in use seemed to have ended, and a reader got nothing: the clock may have been wrong. */
 export function serveAgain(step: Step, identity: Identity): void {
-  if (usable(identity, step.now)) step.actions.push({ kind: 'serve', identity })
+  if (usable(identity, step.now)) step.actions.push({ kind: 'serve', id: identity.id })
 }
 
 function serve(step: Step, identity: Identity, issued: Issued): void {
@@ -81,7 +81,7 @@ function serve(step: Step, identity: Identity, issued: Issued): void {
   identity.current = issued
   identity.revoked = undefined
   identity.hasExpired = false
-  step.actions.push({ kind: 'serve', identity }, { kind: 'store', identity })
+  step.actions.push({ kind: 'serve', id: identity.id }, { kind: 'store', identity })
   for (const each of former) if (each !== identity.spare) release(step, each)
   armWake(step.state, identity)
 }
@@ -99,7 +99,7 @@ function expire(step: Step, identity: Identity): void {
   identity.revoked = undefined
   identity.hasExpired = true
   report(step, identity.id, { kind: 'withdrawn', reason: 'expired' })
-  actions.push({ kind: 'withdraw', id: identity.id })
+  actions.push({ kind: 'serve', id: identity.id })
   // A queued request is now as urgent as for an identity that never had a certificate.
   if (identity.work.kind === 'queued') state.queue.push(identity, firstReason(step, identity))
   if (current) release(step, current)

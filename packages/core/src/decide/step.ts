@@ -27,12 +27,12 @@ export interface Judged {
   /** They count for this identity only. */
   readonly isOwn: boolean
   readonly key: SealedKey
+  readonly hint?: string | undefined
 }
 
 /** The answer of a CA. */
 export interface Answer extends Judged {
   readonly source: 'signed' | 'brought'
-  readonly hint: string | undefined
   /** Tells the plugin that the answer has passed every check. */
   readonly accepted: (() => void) | undefined
 }
@@ -116,10 +116,8 @@ export type Action =
   | { readonly kind: 'restore'; readonly identity: Identity; readonly from: RestoreSource }
   /** Tells the plugin that its answer has passed every check. */
   | { readonly kind: 'accept'; readonly identity: Identity; readonly accepted: () => void }
-  /** Watchers of the identity get its current certificate. */
-  | { readonly kind: 'serve'; readonly identity: Identity }
-  /** Watchers lose the certificate. */
-  | { readonly kind: 'withdraw'; readonly id: SpiffeId }
+  /** Watchers of the identity get its current certificate, or hear that there is none. */
+  | { readonly kind: 'serve'; readonly id: SpiffeId }
   /** Wipes a key that no stream can get any longer. */
   | { readonly kind: 'wipe'; readonly key: SealedKey }
   /** Watchers of the bundle get its current roots. */

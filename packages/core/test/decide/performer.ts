@@ -99,10 +99,7 @@ export abstract class Performer {
         this.reads.push({ ...action, at: this.now + this.random.below(300) })
         break
       case 'serve':
-        this.#serve(action.identity)
-        break
-      case 'withdraw':
-        this.#withdraw(action.id)
+        this.#serve(action.id)
         break
       case 'publish':
         this.#publish(action.bundle.name, action.bundle.secret)
@@ -215,7 +212,8 @@ export abstract class Performer {
   }
 
   /** Roots first: whoever verifies a leaf has its root by then. */
-  #serve({ id, current }: Identity): void {
+  #serve(id: SpiffeId): void {
+    const current = this.state.identities.get(id)?.current
     if (
       current &&
       !this.#served.has(current) &&
@@ -223,6 +221,7 @@ export abstract class Performer {
     )
       throw new Error(`${id} is served under a root that was not published`)
     if (current) this.#served.add(current)
+    else if (this.watched.has(id)) this.askingAgain.add(id)
     this.notify(id)
   }
 
@@ -233,11 +232,5 @@ export abstract class Performer {
     if (issued?.secret.privateKey.isWiped) throw new Error(`${id} is served with a wiped key`)
     if (issued && identity?.spare === issued) throw new Error(`${id} has the one in use as its spare`)
     this.watched.set(id, issued)
-  }
-
-  #withdraw(id: SpiffeId): void {
-    if (!this.watched.has(id)) return
-    this.watched.set(id, undefined)
-    this.askingAgain.add(id)
   }
 }
