@@ -88,7 +88,7 @@ export class CitadelClient implements CAClient {
     using lease = await this.#connection.lease()
     signal.throwIfAborted()
     const { connection } = lease
-    const { token, remedy } = this.#proof(reading, connection.material)
+    const { token, what = '', remedy } = this.#proof(reading, connection.material)
     const { headers = {} } = this.#config
     try {
       return await connection.call({
@@ -106,26 +106,22 @@ export class CitadelClient implements CAClient {
         secrets: [token ?? '', ...Object.values(headers)],
         credentialsRemedy: remedy,
         token: token ?? '',
-        what: reading?.kind === 'token' ? reading.what : '',
+        what,
       })
     }
   }
 
   /** The client certificate suffices without a usable token; without both, the CA is not asked. */
-  #proof(
-    reading: TokenReading | undefined,
-    material: TlsMaterial,
-  ): { readonly token?: string; readonly remedy: string } {
-    if (reading?.kind === 'token')
-      return {
-        token: reading.token,
-        remedy: `Check the expiry, the audience and the cluster of ${reading.what}, and that the CA reaches what it checks tokens with (istiod: the API server)`,
-      }
+  #proof(reading: Token | CAError | undefined, material: TlsMaterial): Partial<Token> & { readonly remedy: string } {
+    if (reading && !(reading instanceof CAError)) {
+      const remedy = `Check the expiry, the audience and the cluster of ${reading.what}, and that the CA reaches what it checks tokens with (istiod: the API server)`
+      return { ...reading, remedy }
+    }
     if (!material.clientCertificate) {
-      if (reading) throw reading.error
+      if (reading) throw reading
       return { remedy: 'Set tokenFile: the call was sent without a token' }
     }
-    if (reading) this.#context.log.debug(`${reading.error.message} The client certificate is shown without it.`)
+    if (reading) this.#context.log.debug(`${reading.message} The client certificate is shown without it.`)
     return { remedy: 'Check the client certificate: the call was sent without a token' }
   }
 
@@ -142,22 +138,21 @@ export class CitadelClient implements CAClient {
   }
 }
 
-type TokenReading =
-  | { readonly kind: 'token'; readonly token: string; readonly what: string }
-  | { readonly kind: 'unusable'; readonly error: CAError }
+interface Token {
+  readonly token: string
+  /** Names it: `the token in …`. */
+  readonly what: string
+}
 
-async function readToken(credentials: CredentialSource, request: CredentialRequest): Promise<TokenReading> {
+/** The token, or why it cannot be used. */
+async function readToken(credentials: CredentialSource, request: CredentialRequest): Promise<Token | CAError> {
   const { tokenFile, signal } = request
   try {
     const { token } = await untilAborted(credentials.get(request), signal)
-    return {
-      kind: 'token',
-      token,
-      what: tokenFile === undefined ? credentials.description : `the token in ${tokenFile}`,
-    }
+    return { token, what: tokenFile === undefined ? credentials.description : `the token in ${tokenFile}` }
   } catch (error) {
     signal.throwIfAborted()
-    if (error instanceof CAError) return { kind: 'unusable', error }
+    if (error instanceof CAError) return error
     throw error
   }
 }
