@@ -100,7 +100,7 @@ export class SimulatedNode {
 
   /** Adds an identity that is watched from the beginning. */
   add(id: SpiffeId): void {
-    this.#dispatch({ kind: 'added', id, tokenFile: undefined })
+    this.#dispatch({ kind: 'added', id, tokenFile: undefined, wish: { dnsNames: [] } })
   }
 
   #dispatch(event: Event): void {
@@ -112,10 +112,11 @@ export class SimulatedNode {
     const { onServed, onWithdrawn, onReport } = this.#options
     if (action.kind === 'fetch') this.#fetch(action.request)
     else if (action.kind === 'abort') this.#abort(action.request, action.reason)
-    else if (action.kind === 'serve' && action.identity.current)
-      onServed(action.identity.id, action.identity.current.secret)
-    else if (action.kind === 'withdraw') onWithdrawn(action.id)
-    else if (action.kind === 'askRoots') this.#askRoots()
+    else if (action.kind === 'serve') {
+      const current = this.#state.identities.get(action.id)?.current
+      if (current) onServed(action.id, current.secret)
+      else onWithdrawn(action.id)
+    } else if (action.kind === 'askRoots') this.#askRoots()
     else if (action.kind === 'report') onReport(action.name, action.event)
   }
 
@@ -141,8 +142,7 @@ export class SimulatedNode {
     this.#calls.delete(request)
     const waitedMs = this.#now() - request.sentAt
     const answer = failure ?? this.#judge(request, signedAt)
-    if (answer instanceof CAError) this.#dispatch({ kind: 'failed', request, failure: answer, waitedMs })
-    else this.#dispatch({ kind: 'answered', request, answer, waitedMs })
+    this.#dispatch({ kind: 'answered', request, answer, waitedMs })
   }
 
   /** Judges by core's own rules, over the facts that a certificate of the model would have; its root comes with it. */
@@ -154,8 +154,8 @@ export class SimulatedNode {
     try {
       const facts = { ...SOUND, uris: [id], dnsNames: [], otherNames: 0, ...dates, serialNumber, path }
       const verified = judge(facts, { ...EXPECTED, identity: id, now: this.#now() })
-      const offered = { identity: id, isOwn: false, roots, rejected: [], isWhole: true }
-      return { verified, offered, key: NO_KEY, source: 'signed', hint: undefined, accepted: undefined }
+      const offered = { roots, rejected: [], isWhole: true, validFrom: undefined }
+      return { verified, offered, isOwn: false, key: NO_KEY, source: 'signed', hint: undefined, accepted: undefined }
     } catch (error) {
       if (error instanceof CAError) return error
       throw error

@@ -20,7 +20,9 @@ const SOURCE: SecretSource = {
   knows: () => false,
   identities: () => [],
   trustDomains: () => [],
-  watch: () => ({ current: undefined, request() {}, [Symbol.dispose]() {} }),
+  current: () => undefined,
+  request() {},
+  watch: () => ({ [Symbol.dispose]() {} }),
 }
 
 test('connections that wait together take a few turns of the event loop, and each is served', {

@@ -1,6 +1,7 @@
 /** The one owner of the state: decides every event, performs the actions, and wakes when the next work falls due. */
 
 import { setImmediate } from 'node:timers/promises'
+import type { CAError } from './contract/ca-client.ts'
 import { asShownCAError } from './contract/ca-failure.ts'
 import type { SecretEvent } from './contract/secret-event.ts'
 import type { Store } from './contract/store.ts'
@@ -115,24 +116,20 @@ export class Engine implements AsyncDisposable {
     const { fetching, store, listeners, subscribers, report } = this.#options
     switch (action.kind) {
       case 'fetch':
-        void this.#track(this.#fetch(action.request))
+        this.#track(this.#fetch(action.request))
         break
       case 'abort':
         this.#requests.get(action.request)?.abort(action.reason)
         break
       case 'restore':
-        void this.#track(this.#restore(action.identity, action.from))
+        this.#track(this.#restore(action.identity, action.from))
         break
       case 'accept':
         this.#tellAccepted(action.identity, action.accepted)
         break
       case 'serve':
-        this.#stopLooking(action.identity.id)
-        notify(subscribers.get(action.identity.id), this.current(action.identity.id))
-        break
-      case 'withdraw':
         this.#stopLooking(action.id)
-        notify(subscribers.get(action.id), undefined)
+        notify(subscribers.get(action.id), this.current(action.id))
         break
       case 'publish':
         listeners.notify(action.bundle)
@@ -154,7 +151,7 @@ export class Engine implements AsyncDisposable {
         store?.forgetUntaken()
         break
       case 'askRoots':
-        void this.#track(this.#askRoots(action))
+        this.#track(this.#askRoots(action))
         break
       case 'report':
         report(action.name, action.event)
@@ -163,21 +160,20 @@ export class Engine implements AsyncDisposable {
   }
 
   async #fetch(request: Request): Promise<void> {
-    const { fetching } = this.#options
     const controller = new AbortController()
     this.#requests.set(request, controller)
     const idle = this.#idle()
-    // Answers that lay unread while this process was busy say nothing of the CA.
-    const waitedMs = () => Math.min(this.#clock.now() - request.sentAt, this.#idle() - idle)
-    const answered = (answer: Answer) => {
+    const answered = (answer: Answer | CAError) => {
       this.#requests.delete(request)
-      this.dispatch({ kind: 'answered', request, answer, waitedMs: waitedMs() })
+      // Answers that lay unread while this process was busy say nothing of the CA.
+      const waitedMs = Math.min(this.#clock.now() - request.sentAt, this.#idle() - idle)
+      this.dispatch({ kind: 'answered', request, answer, waitedMs })
     }
     try {
-      await fetch(fetching, request, controller, answered)
+      await fetch(this.#options.fetching, request, controller, answered)
     } catch (error) {
-      if (!this.#requests.delete(request)) throw error
-      this.dispatch({ kind: 'failed', request, failure: asShownCAError(error), waitedMs: waitedMs() })
+      if (!this.#requests.has(request)) throw error
+      answered(asShownCAError(error, `The CA plugin failed for ${request.of.id}: `))
     }
   }
 
@@ -219,13 +215,9 @@ export class Engine implements AsyncDisposable {
     this.#looks.delete(id)
   }
 
-  async #track(task: Promise<void>): Promise<void> {
+  #track(task: Promise<void>): void {
     this.#inFlight.add(task)
-    try {
-      await task
-    } finally {
-      this.#inFlight.delete(task)
-    }
+    void task.finally(() => this.#inFlight.delete(task))
   }
 
   #idle(): number {

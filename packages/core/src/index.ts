@@ -21,7 +21,6 @@ export {
   TrustBundleSecret,
 } from './secrets/secret-item.ts'
 export type { FileSecretName, KubernetesObject, SecretName, TokenName } from './secrets/secret-name.ts'
-export type { Watch } from './secrets/watch.ts'
 export {
   matchesSpiffePattern,
   parseSpiffePattern,

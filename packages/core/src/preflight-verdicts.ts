@@ -32,7 +32,7 @@ export class PreflightVerdicts {
 
   #judge({ secret, clientRefusal }: Issued, id: SpiffeId, now: number): string | undefined {
     const chain = splitCertificates(secret.certificateChain.toString('latin1'))
-    const anchors = this.#bundles.anchorsFor({ identity: id, roots: [] }).map(({ certificate }) => certificate)
+    const anchors = this.#bundles.anchorsFor(id, []).map(({ certificate }) => certificate)
     try {
       return secret.privateKey.open(
         privateKeyPem =>

@@ -11,7 +11,7 @@ import type { SecretManagerOptions } from './secret-manager-options.ts'
 import { assemble, type SecretManagerParts } from './secret-manager-parts.ts'
 import { ALL_BUNDLES, type SecretItem } from './secrets/secret-item.ts'
 import type { SecretName } from './secrets/secret-name.ts'
-import { type Listener, NameWatch, type Watch, type Watchable } from './secrets/watch.ts'
+import type { Listener } from './secrets/watch.ts'
 import type { SpiffeId } from './spiffe/spiffe-id.ts'
 import { type IdentityEntry, toEntry } from './state/entry.ts'
 import type { Identity } from './state/identity.ts'
@@ -52,10 +52,6 @@ export class SecretManager implements AsyncDisposable {
   readonly #clock: Clock
   readonly #parts: SecretManagerParts
   readonly #engine: Engine
-  readonly #watchable: Watchable = {
-    current: name => this.current(name),
-    request: id => this.#engine.dispatch({ kind: 'asked', id }),
-  }
 
   constructor(options: SecretManagerOptions) {
     const { clock, trustDomain, files, events = new Events() } = options
@@ -167,7 +163,19 @@ export class SecretManager implements AsyncDisposable {
     return this.#engine.state.identities.keys()
   }
 
-  /** The newest version that may be used now, or `undefined` while there is none. */
+  /**
+   * Reports that somebody waits: an identity without a certificate becomes urgent. An unknown identity is issued on
+   * demand, and kept while it is used and there is room. Without room the ledger says so, and it is issued once there
+   * is some, if it is watched.
+   */
+  request(identity: SpiffeId): void {
+    this.#engine.dispatch({ kind: 'asked', id: identity })
+  }
+
+  /**
+   * The newest version that may be used now, or `undefined` while there is none. Use it at once: its key is wiped when the
+   * next version arrives.
+   */
   current(name: SecretName): SecretItem | undefined {
     if (name.kind === 'bundle') return this.#bundles.current(name.trustDomain, name.identity)
     if (name.kind === 'all-bundles') return this.#bundles.all(name.identity)
@@ -176,11 +184,15 @@ export class SecretManager implements AsyncDisposable {
   }
 
   /**
-   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name that
-   * is not known yet may be watched. An identity that is held and has no certificate becomes urgent.
+   * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call, nor once the
+   * watch is disposed. A name that is not known yet may be watched. An identity that is held and has no certificate becomes
+   * urgent.
    */
-  watch(name: SecretName, listener: Listener): Watch {
-    return new NameWatch(this.#watchable, name, this.#subscribe(name, listener))
+  watch(name: SecretName, listener: Listener): Disposable {
+    if (name.kind === 'bundle') return this.#parts.listeners.add(name.trustDomain, name.identity, listener)
+    if (name.kind === 'all-bundles') return this.#parts.listeners.addForAll(name.identity, listener)
+    if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
+    return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
 
   /** The newest version, waiting for the first one. Rejects with the signal's reason, or when `name` is not known. */
@@ -246,13 +258,6 @@ export class SecretManager implements AsyncDisposable {
 
   #toEntry(identity: Identity): IdentityEntry {
     return toEntry(identity, this.#clock.now(), this.#engine.state.ca.absence.nextProbeAt)
-  }
-
-  #subscribe(name: SecretName, listener: Listener): Disposable {
-    if (name.kind === 'bundle') return this.#parts.listeners.add(name.trustDomain, name.identity, listener)
-    if (name.kind === 'all-bundles') return this.#parts.listeners.addForAll(name.identity, listener)
-    if (name.kind === 'identity') return this.#engine.watch(name.identity, listener)
-    return this.files?.subscribe(name, listener) ?? { [Symbol.dispose]: () => {} }
   }
 }
 

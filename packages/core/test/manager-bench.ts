@@ -69,8 +69,8 @@ export class Bench implements AsyncDisposable {
 
   /** Asks for the identity as a stream does that ends at once. */
   request(identity: SpiffeId): void {
-    using watch = this.manager.watch({ kind: 'identity', identity }, () => {})
-    watch.request()
+    using _watch = this.manager.watch({ kind: 'identity', identity }, () => {})
+    this.manager.request(identity)
   }
 
   served(identity: SpiffeId): CertificateSecret | undefined {

@@ -11,7 +11,6 @@ import {
   type SecretItem,
   type SecretName,
   TrustBundleSecret,
-  type Watch,
 } from '@livery/core'
 import type { FileSecrets } from '@livery/core/file-secrets'
 import type { SpiffeId } from '@livery/core/plugin'
@@ -81,37 +80,24 @@ export class MemorySource implements SecretSource {
     return bundles.length === 0 ? undefined : new AllBundlesSecret({ version, own, bundles })
   }
 
-  watch(name: SecretName, listener: Listener): Watch {
-    if (isOfOthers(name)) return this.#watchFiles(name, listener)
+  request(identity: SpiffeId): void {
+    this.add(identity)
+  }
+
+  watch(name: SecretName, listener: Listener): Disposable {
+    if (isOfOthers(name)) {
+      assert.ok(this.files)
+      return this.files.subscribe(name, listener)
+    }
     const key = ledgerName(name)
     const listeners = this.#listeners.get(key) ?? new Set()
     this.#listeners.set(key, listeners)
     listeners.add(listener)
     this.subscribers++
-    const current = () => this.current(name)
     return {
-      get current() {
-        return current()
-      },
-      request: () => {
-        if (name.kind === 'identity' && !this.knows(name)) this.add(name.identity)
-      },
       [Symbol.dispose]: () => {
         if (listeners.delete(listener)) this.subscribers--
       },
-    }
-  }
-
-  #watchFiles(name: FileSecretName, listener: Listener): Watch {
-    const files = this.files
-    assert.ok(files)
-    const subscription = files.subscribe(name, listener)
-    return {
-      get current() {
-        return files.current(name)
-      },
-      request() {},
-      [Symbol.dispose]: () => subscription[Symbol.dispose](),
     }
   }
 

@@ -185,16 +185,15 @@ test('the memory that the process can have is at least what it has', async () =>
 test('identities that were dropped are counted by why', async () => {
   await using bench = await Bench.create({ maxIdentities: 2, idle: { action: 'drop', afterMs: 1_000 } })
   await bench.hold()
-  const watch = (name: string) =>
-    bench.secrets.watch({ kind: 'identity', identity: parseSpiffeId(`spiffe://cluster.local/${name}`) }, () => {})
-  using a = watch('a')
-  a.request()
-  a[Symbol.dispose]()
-  using b = watch('b')
-  b.request()
-  using c = watch('c')
-  c.request()
-  c[Symbol.dispose]()
+  const ask = (name: string) => {
+    const identity = parseSpiffeId(`spiffe://cluster.local/${name}`)
+    const watch = bench.secrets.watch({ kind: 'identity', identity }, () => {})
+    bench.secrets.request(identity)
+    return watch
+  }
+  ask('a')[Symbol.dispose]()
+  using _b = ask('b')
+  ask('c')[Symbol.dispose]()
   await bench.clock.advance(1_000)
   const samples = await bench.samples()
   const at = (name: string, label: string, value: string) => samples.get(`livery_${name}{${label}="${value}"}`)

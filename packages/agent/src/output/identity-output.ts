@@ -1,5 +1,5 @@
 /** Keeps the certificate, key and roots of one identity in a directory, for programs that read files. */
-import type { SecretManager, WatchedFiles } from '@livery/core'
+import type { SecretManager, SecretName, WatchedFiles } from '@livery/core'
 import { after, backoff, type Clock, type Semaphore, type SpiffeId, scrub } from '@livery/core/plugin'
 import type { OutputSetting } from '../config/output-schema.ts'
 import type { Logger } from '../observe/logger.ts'
@@ -7,7 +7,7 @@ import { reloadProgram } from './program-reload.ts'
 import { SetDirectory, type SetFile } from './set-directory.ts'
 
 export interface OutputsParts {
-  readonly secrets: Pick<SecretManager, 'watch' | 'trustDomain'>
+  readonly secrets: Pick<SecretManager, 'current' | 'watch' | 'trustDomain'>
   readonly clock: Clock
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
 }
@@ -36,8 +36,6 @@ export class IdentityOutput implements Disposable {
   readonly #parts: IdentityOutputParts
   readonly #directory: SetDirectory
   readonly #watches = new DisposableStack()
-  readonly #certificate: ReturnType<SecretManager['watch']>
-  readonly #roots: ReturnType<SecretManager['watch']>
   /** Whether the files have to be written, and whether the program has to be asked to read them. */
   #isStale = true
   #needsReload = false
@@ -51,12 +49,10 @@ export class IdentityOutput implements Disposable {
 
   constructor(parts: IdentityOutputParts) {
     this.#parts = parts
-    const { identity, setting, secrets, watched } = parts
+    const { setting, secrets, watched } = parts
     this.#directory = new SetDirectory(setting)
-    const { trustDomain } = secrets
     const onChange = () => this.#write()
-    this.#certificate = this.#watches.use(secrets.watch({ kind: 'identity', identity }, onChange))
-    this.#roots = this.#watches.use(secrets.watch({ kind: 'bundle', trustDomain, identity }, onChange))
+    for (const name of this.#names()) this.#watches.use(secrets.watch(name, onChange))
     this.#watches.use(watched.add(this.#directory.pathsOf(Object.values(NAMES)), () => void this.#restore()))
     this.#write()
   }
@@ -132,13 +128,22 @@ export class IdentityOutput implements Disposable {
   }
 
   #isWhole(): boolean {
-    return this.#certificate.current !== undefined && this.#roots.current !== undefined
+    return this.#names().every(name => this.#parts.secrets.current(name) !== undefined)
+  }
+
+  /** The secrets that it writes: the certificate, and the roots. */
+  #names(): readonly [SecretName, SecretName] {
+    const { identity, secrets } = this.#parts
+    const { trustDomain } = secrets
+    return [
+      { kind: 'identity', identity },
+      { kind: 'bundle', trustDomain, identity },
+    ]
   }
 
   /** The files of the served secrets; `undefined` while the set is not whole. */
   #files(): ReadonlyMap<string, SetFile> | undefined {
-    const certificate = this.#certificate.current
-    const roots = this.#roots.current
+    const [certificate, roots] = this.#names().map(name => this.#parts.secrets.current(name))
     if (certificate?.kind !== 'certificate' || roots?.kind !== 'bundle') return undefined
     const { mode, bundle } = this.#parts.setting
     const key = certificate.privateKey.open(pem => Buffer.from(pem))

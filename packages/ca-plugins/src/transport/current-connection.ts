@@ -12,7 +12,6 @@ interface Held<C, M> {
   readonly connection: C
   readonly material: M
   calls: number
-  retired: boolean
 }
 
 /** One use of a connection, until it is disposed. */
@@ -69,7 +68,7 @@ export class CurrentConnection<C extends Connection, M = TlsMaterial> implements
 
   #current(material: M): Held<C, M> {
     if (this.#held?.material === material && !this.#held.connection.isWorn) return this.#held
-    const held = { connection: this.#connect(material), material, calls: 0, retired: false }
+    const held = { connection: this.#connect(material), material, calls: 0 }
     this.#retire()
     this.#held = held
     return held
@@ -79,12 +78,11 @@ export class CurrentConnection<C extends Connection, M = TlsMaterial> implements
     const held = this.#held
     if (!held) return
     this.#held = undefined
-    held.retired = true
     this.#closeIfDone(held)
   }
 
   #closeIfDone(held: Held<C, M>): void {
-    if (!held.retired || held.calls > 0) return
+    if (held === this.#held || held.calls > 0) return
     const closing = Promise.resolve(held.connection.close()).finally(() => this.#closing.delete(closing))
     this.#closing.add(closing)
   }

@@ -40,7 +40,7 @@ interface Outcome {
   readonly reject: (reason: unknown) => void
 }
 
-/** The key of a stream's call, which is set until the stream is closed. */
+/** The key of a stream's call, which is set until the call is settled. */
 const CALL = Symbol('call')
 
 type CallStream = ClientHttp2Stream & { [CALL]?: UnaryStream | undefined }
@@ -50,7 +50,6 @@ class UnaryStream {
   readonly #stream: CallStream
   readonly #reader = new MessageReader(MAX_ANSWER_BYTES)
   readonly #outcome: Outcome
-  #isSettled = false
   #interimAnswers = 0
   #httpStatus: number | undefined
   #trailers: IncomingHttpHeaders | undefined
@@ -96,7 +95,6 @@ class UnaryStream {
   }
 
   onData(data: Buffer): void {
-    if (this.#isSettled) return
     try {
       this.#reader.add(data)
     } catch (error) {
@@ -106,45 +104,40 @@ class UnaryStream {
 
   /** Everything was read. A stream without trailers is about to close with the reason. */
   onEnd(): void {
-    if (this.#trailers && !this.#isSettled) this.#settle(() => this.#answer(this.#trailers ?? {}))
+    if (this.#trailers) this.finish()
   }
 
   onError(error: Error): void {
     this.#error = error
   }
 
-  onClose(): void {
-    // Only a full garbage collection frees a closed stream and what it holds: the answer, the request.
-    this.#stream[CALL] = undefined
-    if (this.#isSettled) return
-    this.#settle(() => {
-      if (this.#trailers) return this.#answer(this.#trailers)
-      throw this.#brokenOff()
-    })
-  }
-
-  #cancel(reason: unknown): void {
-    if (this.#isSettled) return
-    this.#settle(() => {
-      throw reason
-    })
-    this.#stream.close(constants.NGHTTP2_CANCEL)
-  }
-
-  #settle(result: () => Buffer): void {
-    const { signal, resolve, reject } = this.#outcome
-    this.#isSettled = true
-    signal.removeEventListener('abort', this.#onAbort)
+  /** Settles with the answer, or why there is none. */
+  finish(): void {
+    this.#settle()
     try {
-      resolve(result())
+      this.#outcome.resolve(this.#answer())
     } catch (error) {
-      reject(error)
+      this.#outcome.reject(error)
     }
   }
 
+  #cancel(reason: unknown): void {
+    this.#settle()
+    this.#outcome.reject(reason)
+    this.#stream.close(constants.NGHTTP2_CANCEL)
+  }
+
+  /** Nothing is heard of the stream any more. */
+  #settle(): void {
+    // Only a full garbage collection frees a closed stream and what it holds: the answer, the request.
+    this.#stream[CALL] = undefined
+    this.#outcome.signal.removeEventListener('abort', this.#onAbort)
+  }
+
   /** Returns the message if the status is OK. */
-  #answer(trailers: IncomingHttpHeaders): Buffer {
-    const failure = failureIn(trailers, this.#httpStatus)
+  #answer(): Buffer {
+    if (!this.#trailers) throw this.#brokenOff()
+    const failure = failureIn(this.#trailers, this.#httpStatus)
     if (failure) throw failure
     return this.#reader.message()
   }
@@ -199,7 +192,7 @@ function onError(this: CallStream, error: Error): void {
 }
 
 function onClose(this: CallStream): void {
-  this[CALL]?.onClose()
+  this[CALL]?.finish()
 }
 
 /** Node refuses names and values that HTTP/2 does not allow. */

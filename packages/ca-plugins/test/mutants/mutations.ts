@@ -199,7 +199,7 @@ const grpc: readonly Omit<Mutation, 'of'>[] = [
   },
   {
     that: 'looks at no token file',
-    changes: [['const own = ownToken(tokenFile)', 'const own = {}']],
+    changes: [['const own = tokenFile === undefined ? {} : { tokenFile }', 'const own = {}']],
     caughtBy: 'token: the token of a request with a tokenFile',
   },
   {

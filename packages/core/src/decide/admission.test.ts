@@ -5,7 +5,6 @@ import { answerInstantly, Bench, believer } from '../../test/manager-bench.ts'
 import type { SecretEvent } from '../contract/secret-event.ts'
 import type { SecretManager } from '../secret-manager.ts'
 import type { SecretItem } from '../secrets/secret-item.ts'
-import type { Watch } from '../secrets/watch.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 
 const WEB = 'spiffe://cluster.local/ns/default/sa/web'
@@ -21,7 +20,7 @@ function held(manager: SecretManager): SpiffeId[] {
   return [...manager.identities()]
 }
 
-function subscribe(bench: Bench, identity: SpiffeId, items: (SecretItem | undefined)[] = []): Watch {
+function subscribe(bench: Bench, identity: SpiffeId, items: (SecretItem | undefined)[] = []): Disposable {
   return bench.manager.watch({ kind: 'identity', identity }, item => items.push(item))
 }
 
@@ -232,9 +231,9 @@ test('a rejected identity that still waits is admitted when there is room, the l
   const inUse = subscribe(bench, workload(0))
   const items: (SecretItem | undefined)[] = []
   const left = subscribe(bench, workload(1))
-  using waits = subscribe(bench, workload(2), items)
-  using waitsToo = subscribe(bench, workload(3))
-  for (const watch of [left, waits, waitsToo]) watch.request()
+  using _waits = subscribe(bench, workload(2), items)
+  using _waitsToo = subscribe(bench, workload(3))
+  for (const index of [1, 2, 3]) bench.manager.request(workload(index))
   left[Symbol.dispose]()
   assert.deepEqual(held(bench.manager), [workload(0)])
   inUse[Symbol.dispose]()

@@ -12,9 +12,6 @@ import { clear } from './serving.ts'
 import { report, type Step } from './step.ts'
 import { changeWish } from './wish.ts'
 
-/** The most identities without room that are remembered. */
-const MAX_REJECTED = 10_000
-
 /** Why an identity is gone or, if it is pinned and idle, no longer kept fresh. */
 type End = 'forgotten' | 'idle' | 'evicted'
 
@@ -35,12 +32,11 @@ export function pin(step: Step, id: SpiffeId, tokenFile: string | undefined, wis
 }
 
 /** Forgets it after the grace period, or sooner if it is unused and its room is needed. */
-export function remove(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
-  if (identity?.keep.kind !== 'pinned') return
+export function remove(step: Step, identity: Identity): void {
+  if (identity.keep.kind !== 'pinned') return
   const until = step.now + step.policy.removalGraceMs
   setKeep(step, identity, { kind: 'removed', until })
-  report(step, id, { kind: 'removed', until })
+  report(step, identity.id, { kind: 'removed', until })
   evictAndAdmit(step)
 }
 
@@ -52,23 +48,22 @@ export function ask(step: Step, id: SpiffeId): void {
   else reject(step, id)
 }
 
-export function watched(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
-  if (!identity) return
+export function watched(step: Step, identity: Identity): void {
   noteUse(step, identity)
   hurryIfLacking(step, identity)
 }
 
 export function unwatched(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
+  const { identities, rejected } = step.state
+  const identity = identities.get(id)
   if (identity) noteUse(step, identity)
+  rejected.delete(id)
   evictAndAdmit(step)
 }
 
 /** Forgets it at once. */
-export function drop(step: Step, id: SpiffeId): void {
-  const identity = step.state.identities.get(id)
-  if (identity) end(step, identity, 'forgotten')
+export function drop(step: Step, identity: Identity): void {
+  end(step, identity, 'forgotten')
 }
 
 /** Its grace period is over. */
@@ -86,7 +81,6 @@ export function endIdle(step: Step): void {
 export function dropAll(step: Step): void {
   const { state } = step
   state.isClosed = true
-  state.rejected.clear()
   for (const identity of [...state.identities.values()]) end(step, identity, 'forgotten')
 }
 
@@ -128,14 +122,10 @@ function noteUse({ state, now }: Step, identity: Identity): void {
   else state.unused.add(identity, now)
 }
 
-/** It is admitted once there is room, if somebody still watches it. */
+/** It is admitted once there is room, while somebody watches it. */
 function reject(step: Step, id: SpiffeId): void {
   const { state, policy } = step
-  state.rejected.add(id)
-  if (state.rejected.size > MAX_REJECTED) {
-    const [oldest = id] = state.rejected
-    state.rejected.delete(oldest)
-  }
+  if (state.watched.has(id)) state.rejected.add(id)
   report(step, id, { kind: 'no-room', maxIdentities: policy.maxIdentities })
 }
 
@@ -148,10 +138,8 @@ function evictAndAdmit(step: Step): void {
   if (state.isClosed) return
   evictTo(step, policy.maxIdentities)
   for (const id of state.rejected) {
-    const isWanted = state.watched.has(id)
-    if (isWanted && !makeRoom(step)) return
-    state.rejected.delete(id)
-    if (isWanted) admit(step, id, 'on-demand', NOTHING_SAID)
+    if (!makeRoom(step)) return
+    admit(step, id, 'on-demand', NOTHING_SAID)
   }
 }
 
@@ -183,7 +171,7 @@ function forget(step: Step, identity: Identity, reason: End): void {
   stop(step, identity, 'forgotten', reason)
   step.state.wakes.delete(identity)
   forgetOwnRoots(step, identity.id)
-  step.actions.push({ kind: 'withdraw', id: identity.id })
+  step.actions.push({ kind: 'serve', id: identity.id })
 }
 
 /** Stops its work and wipes all of it; an idle one starts again when somebody watches it. */

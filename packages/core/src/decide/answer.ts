@@ -2,22 +2,24 @@
 
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
+import type { Root } from '../contract/trust-anchor.ts'
 import { CertificateSecret } from '../secrets/certificate-secret.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import {
   failingWith,
   type Identity,
   type Issued,
+  isCurrent,
   OK,
   type Reason,
   type Request,
   usable,
   worthKeeping,
 } from '../state/identity.ts'
-import type { OfferedRoots } from '../trust/root-reader.ts'
 import { release } from './bundle.ts'
+import { forgetAbsence } from './ca.ts'
 import { gaveCertificate } from './ca-health.ts'
-import { isCurrent, nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
+import { nextBackoff, remainingOf, retryAfter, wait } from './plan.ts'
 import { servesRefused } from './preflight.ts'
 import { endShared } from './refusals.ts'
 import { canOutlive, followTime, latestChange, MIN_RENEWAL_INTERVAL_MS, renewalTime } from './renewal-time.ts'
@@ -26,14 +28,27 @@ import { followFirst } from './rollout.ts'
 import { learnOffered } from './roots.ts'
 import { mayReplace, offer } from './serving.ts'
 import { type Answer, type Judged, report, reportForAll, type Step } from './step.ts'
+import { followWish } from './wish.ts'
 
-/** The CA's answer, which passed every check that needs no state. */
-export function answered(step: Step, request: Request, answer: Answer, waitedMs: number): void {
+/** The request has ended: with an answer that passed every check that needs no state, or without a certificate. */
+export function answered(step: Step, request: Request, answer: Answer | CAError, waitedMs: number): void {
+  const { of: identity, wish, urgency } = request
+  step.state.queue.end(urgency)
+  if (isCurrent(request)) {
+    if (answer instanceof CAError) failed(step, request, answer, waitedMs)
+    else conclude(step, request, answer, waitedMs)
+    // It may have changed while the request was under way.
+    if (wish !== identity.wish) followWish(step, identity, wishText(wish))
+  } else if (!(answer instanceof CAError)) step.actions.push({ kind: 'wipe', key: answer.key })
+  forgetAbsence(step)
+}
+
+function conclude(step: Step, request: Request, answer: Answer, waitedMs: number): void {
   const identity = request.of
-  const issued = isCurrent(request) ? take(step, identity, answer, request) : undefined
-  if (!issued || issued instanceof CAError) {
+  const issued = take(step, identity, answer, request)
+  if (issued instanceof CAError) {
     step.actions.push({ kind: 'wipe', key: answer.key })
-    if (issued) failed(step, request, issued, waitedMs)
+    failed(step, request, issued, waitedMs)
     return
   }
   if (answer.accepted) step.actions.push({ kind: 'accept', identity, accepted: answer.accepted })
@@ -52,7 +67,7 @@ export function timeToFollow(step: Step, identity: Identity): number {
 /** Nothing is learned before every check has passed: the roots of an answer that is refused were never trusted. */
 function take(step: Step, identity: Identity, answer: Answer, request: Request): Issued | CAError {
   const { id } = identity
-  const revocation = revocationOf(step, answer)
+  const revocation = revocationOf(step, id, answer)
   if (revocation !== undefined) return revokedAnswer(id, revocation)
   const { clientRefusal } = answer.verified
   if (clientRefusal !== undefined && !servesRefused(step, identity, clientRefusal))
@@ -66,14 +81,15 @@ function take(step: Step, identity: Identity, answer: Answer, request: Request):
 export function accept(
   step: Step,
   id: SpiffeId,
-  { verified, offered, key, hint }: Judged & Partial<Pick<Answer, 'hint'>>,
+  judged: Judged,
   origin: Pick<Issued, 'source' | 'receivedAt' | 'slot' | 'wish'>,
 ): Issued | CAError {
+  const { verified, offered, key, hint } = judged
   const { chainPem, rootFingerprint, clientRefusal, ...facts } = verified
-  learnOffered(step, offered, verified)
+  learnOffered(step, id, judged)
   const bundle = step.state.bundles.holderOf(id, rootFingerprint)
   const root = bundle?.anchor(rootFingerprint)
-  if (!bundle || !root) return untrusted(step, offered, rootFingerprint)
+  if (!bundle || !root) return untrusted(step, id, offered.roots, rootFingerprint)
   bundle.roots.lease(rootFingerprint)
   const secret = new CertificateSecret({
     ...facts,
@@ -86,12 +102,11 @@ export function accept(
 }
 
 /** Why the chain of an answer is revoked; `undefined` if it is not. */
-function revocationOf({ state }: Step, { offered, verified }: Answer): string | undefined {
+function revocationOf({ state }: Step, id: SpiffeId, { offered, verified }: Answer): string | undefined {
   const { chainPem, serialNumber, rootFingerprint } = verified
-  const { identity, roots } = offered
-  const known = state.bundles.holderOf(identity, rootFingerprint)?.anchor(rootFingerprint)
-  const root = known ?? roots.find(({ fingerprint }) => fingerprint === rootFingerprint)
-  return root && state.crls.of(trustDomainOf(identity)).judgeOf(chainPem, root)(serialNumber)
+  const known = state.bundles.holderOf(id, rootFingerprint)?.anchor(rootFingerprint)
+  const root = known ?? offered.roots.find(({ fingerprint }) => fingerprint === rootFingerprint)
+  return root && state.crls.of(trustDomainOf(id)).judgeOf(chainPem, root)(serialNumber)
 }
 
 /** A new certificate: served now, or when its root is known and its time has come. */
@@ -102,8 +117,8 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
   const inUse = worthKeeping(identity, now)
   const replaces = mayReplace(step, identity, issued)
   const from = servedFrom(step, issued, replaces ? undefined : inUse)
-  checkLife(step, notAfter - Math.max(now, issued.secret.notBefore))
   const usableFrom = Math.max(now, issued.secret.notBefore)
+  checkLife(step, notAfter - usableFrom)
   const planned = renewalTime({ usableFrom, notAfter }, step.policy.rotation, issued.slot)
   const { renewAt, reason } = renewalOf(step, identity, issued, askedAt, planned)
   report(step, identity.id, { kind: 'issued', serialNumber, notAfter, renewAt })
@@ -123,7 +138,7 @@ function install(step: Step, identity: Identity, issued: Issued, askedAt: number
 
 /** The new one waits only while the old one lives; without an old one, a root that some peers do not know yet is the lesser evil. */
 function servedFrom({ now }: Step, { secret }: Issued, kept: Issued | undefined): number {
-  const announced = kept ? latestChange({ ...kept, notAfter: kept.secret.notAfter }, now) : now
+  const announced = kept ? latestChange(kept.receivedAt, kept.secret.notAfter, now) : now
   return Math.max(secret.notBefore, announced)
 }
 
@@ -188,10 +203,10 @@ function preflightFailed(id: SpiffeId, reason: string): CAError {
   )
 }
 
-function untrusted({ state: { crls } }: Step, { identity, roots }: OfferedRoots, rootFingerprint: string): CAError {
-  const revoked = crls.of(trustDomainOf(identity)).revoked(roots)
+function untrusted({ state }: Step, id: SpiffeId, offered: readonly Root[], rootFingerprint: string): CAError {
+  const revoked = state.crls.of(trustDomainOf(id)).revoked(offered)
   const isRevoked = revoked.some(({ fingerprint }) => fingerprint === rootFingerprint)
-  return new CAError('bad-response', `The root of ${identity} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
+  return new CAError('bad-response', `The root of ${id} is not trusted: ${isRevoked ? REVOKED : NO_ROOM}`)
 }
 
 const REVOKED =

@@ -1,24 +1,20 @@
 /** The one place of decision: turns an event into actions. It starts no timer, waits for nothing and calls nobody back; `policy` supplies chance and verdicts. */
 
-import { NO_WISH, wishText } from '../contract/certificate-wish.ts'
 import type { SpiffeId } from '../spiffe/spiffe-id.ts'
-import type { Identity, Request } from '../state/identity.ts'
+import type { Identity } from '../state/identity.ts'
 import type { State } from '../state/state.ts'
 import { ask, drop, dropAll, pin, remove, unwatched, watched } from './admission.ts'
 import { acknowledged, changeRoot, sent, streamClosed } from './announcement.ts'
 import { answered } from './answer.ts'
-import { forgetAbsence } from './ca.ts'
 import { clockJumped, rootsAsked } from './clock-jump.ts'
 import { caChanged, renewNow, retryNow } from './hurry.ts'
 import { retryFailing } from './outage.ts'
-import { isCurrent, startNext } from './plan.ts'
+import { startNext } from './plan.ts'
 import { restored } from './restored.ts'
-import { failed } from './retry.ts'
 import { configureRoots, learn, restoreRoots, useCrls } from './roots.ts'
 import { serveAgain } from './serving.ts'
 import type { Action, Event, Policy, Step } from './step.ts'
 import { woke } from './wake.ts'
-import { followWish } from './wish.ts'
 
 /** Changes `state` as `event` requires at `now` (milliseconds since the epoch), and returns the actions to perform, in order. */
 export function decide(state: State, event: Event, now: number, policy: Policy): readonly Action[] {
@@ -32,16 +28,16 @@ function consider(step: Step, event: Event): void {
   const { state } = step
   switch (event.kind) {
     case 'added':
-      pin(step, event.id, event.tokenFile, event.wish ?? NO_WISH)
+      pin(step, event.id, event.tokenFile, event.wish)
       break
     case 'removed':
-      remove(step, event.id)
+      forKnown(step, event.id, remove)
       break
     case 'dropped':
-      drop(step, event.id)
+      forKnown(step, event.id, drop)
       break
     case 'watched':
-      watched(step, event.id)
+      forKnown(step, event.id, watched)
       break
     case 'unwatched':
       unwatched(step, event.id)
@@ -50,10 +46,7 @@ function consider(step: Step, event: Event): void {
       ask(step, event.id)
       break
     case 'answered':
-      ended(step, event.request, () => answered(step, event.request, event.answer, event.waitedMs))
-      break
-    case 'failed':
-      ended(step, event.request, () => failed(step, event.request, event.failure, event.waitedMs))
+      answered(step, event.request, event.answer, event.waitedMs)
       break
     case 'restored':
       restored(step, event.identity, event.from, event.found)
@@ -108,15 +101,6 @@ function consider(step: Step, event: Event): void {
       forKnown(step, event.id, serveAgain)
       break
   }
-}
-
-/** The wish may have changed while the request was under way. */
-function ended(step: Step, request: Request, conclude: () => void): void {
-  const wasCurrent = isCurrent(request)
-  step.state.queue.end(request.urgency)
-  conclude()
-  if (wasCurrent && request.wish !== request.of.wish) followWish(step, request.of, wishText(request.wish))
-  forgetAbsence(step)
 }
 
 function forKnown(step: Step, id: SpiffeId, act: (step: Step, identity: Identity) => void): void {

@@ -62,7 +62,7 @@ export function caChanged(step: Step, change: CAChange): void {
   for (const id of change.identities ?? []) {
     const identity = identities.get(id)
     if (!identity) continue
-    if (identity.work.kind === 'waiting') enqueue(step, identity, 'ca-changed')
+    if (identity.work.kind === 'waiting') enqueue(step, identity, 'ca-changed', 'renewal')
     // Its turn could come hours later, behind all others that wait for a CA that is down.
     else if (identity.work.kind === 'queued') hurry(step, identity)
     else markOutdated(step, identity)

@@ -7,6 +7,7 @@ import { checkInvariants } from '../../test/decide/invariants.ts'
 import { Random } from '../../test/decide/random.ts'
 import type { Settings } from '../../test/decide/settings.ts'
 import { World } from '../../test/decide/world.ts'
+import { NO_WISH } from '../contract/certificate-wish.ts'
 import { type Identity, usable } from '../state/identity.ts'
 
 const SECOND_MS = 1_000
@@ -42,7 +43,7 @@ function pass(world: World, ms: number): void {
 }
 
 function add(world: World, ...who: readonly number[]): void {
-  for (const each of who) world.dispatch({ kind: 'added', id: world.id(each), tokenFile: undefined })
+  for (const each of who) world.dispatch({ kind: 'added', id: world.id(each), tokenFile: undefined, wish: NO_WISH })
 }
 
 function list(world: World, listed: readonly number[], signer: number): void {

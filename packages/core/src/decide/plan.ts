@@ -1,7 +1,6 @@
 /** The plan of each identity: its next request, from the wait through the queue to the CA, and what brings it forward. */
 
 import {
-  hasFailedAlone,
   type Identity,
   lastsUntil,
   type Reason,
@@ -38,24 +37,14 @@ export function wait(step: Step, identity: Identity, due: number, reason: Reason
   setWork(step, identity, { kind: 'waiting', due, reason })
 }
 
-/** The time that it waited for has come. */
-export function fallDue(step: Step, identity: Identity, reason: Reason): void {
-  const first = reason === 'on-demand' ? reason : 'first'
-  const urgency = usable(identity, step.now) ? 'renewal' : first
-  enqueue(step, identity, reason, hasFailedAlone(identity) ? 'retry' : urgency)
-}
-
-/** Queues a request, which goes out as soon as the CA has room. */
-export function enqueue(
-  step: Step,
-  identity: Identity,
-  reason: Reason,
-  urgency: Urgency = reason === 'first' || reason === 'on-demand' ? reason : 'renewal',
-): void {
+/** Queues a request, which goes out as soon as the CA has room. Default of `urgency`: by whether it has a certificate. */
+export function enqueue(step: Step, identity: Identity, reason: Reason, urgency?: Urgency): void {
   setWork(step, identity, { kind: 'queued', reason })
+  const inUse = usable(identity, step.now)
+  const lacking = reason === 'on-demand' ? reason : 'first'
+  const rank = urgency ?? (inUse ? 'renewal' : lacking)
   // Failed identities take turns: one that the CA never answers must not always come first.
-  const deadline = urgency === 'retry' ? undefined : usable(identity, step.now)?.secret.notAfter
-  step.state.queue.push(identity, urgency, deadline)
+  step.state.queue.push(identity, rank, rank === 'retry' ? undefined : inUse?.secret.notAfter)
 }
 
 /** Brings a planned request forward, and returns whether it did; an earlier one stays as planned. */
@@ -100,12 +89,6 @@ export function reasonOf(step: Step, identity: Identity, lacking = firstReason(s
 /** The reason of a request for an identity without a certificate. */
 export function firstReason({ state }: Step, identity: Identity): 'on-demand' | 'first' {
   return isUsed(state, identity) ? 'on-demand' : 'first'
-}
-
-/** Whether it is still the request that its identity waits for: forgetting wins over a late answer. */
-export function isCurrent(request: Request): boolean {
-  const { work } = request.of
-  return work.kind === 'fetching' && work.request === request
 }
 
 /** Starts what may start now. Runs after every event. */

@@ -3,7 +3,7 @@
 import { type Identity, kindOf, usable, worthKeeping } from '../state/identity.ts'
 import { membersOf } from '../state/state.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
-import { isEnding } from './renewal-time.ts'
+import { lastTenth } from './renewal-time.ts'
 import { report, type Step } from './step.ts'
 
 /** Kinds of leaves that are checked when the roots change: a CA has few, and the event loop waits. */
@@ -40,8 +40,6 @@ export function reportRefused(step: Step, bundle: TrustBundle): void {
 function hasBetter({ policy, now }: Step, identity: Identity): boolean {
   const inUse = worthKeeping(identity, now)
   if (!inUse) return false
-  const { receivedAt, secret } = inUse
-  return (
-    !isEnding({ receivedAt, notAfter: secret.notAfter }, now) && policy.refusalOf(inUse, identity.id, now) === undefined
-  )
+  const isEnding = now >= lastTenth(inUse.receivedAt, inUse.secret.notAfter)
+  return !isEnding && policy.refusalOf(inUse, identity.id, now) === undefined
 }

@@ -84,9 +84,8 @@ test('overdue renewals are spread over a tenth of the remaining lifetime, at mos
 })
 
 test('a replacement waits until a tenth of the lifetime is left, and one that came late for nine tenths of what is left', () => {
-  const inUse = { receivedAt: 1_000, notAfter: 11_000 }
-  assert.equal(latestChange(inUse, 5_000), 10_000)
-  assert.equal(latestChange(inUse, 9_000), 10_000)
-  assert.equal(latestChange(inUse, 10_500), 10_950)
-  assert.equal(latestChange(inUse, 12_000), 12_000)
+  assert.equal(latestChange(1_000, 11_000, 5_000), 10_000)
+  assert.equal(latestChange(1_000, 11_000, 9_000), 10_000)
+  assert.equal(latestChange(1_000, 11_000, 10_500), 10_950)
+  assert.equal(latestChange(1_000, 11_000, 12_000), 12_000)
 })

@@ -74,24 +74,18 @@ export function retryTime(
   return now + Math.min(delay, latest)
 }
 
+/** When the last tenth of a certificate's life begins. */
+export function lastTenth(receivedAt: number, notAfter: number): number {
+  return receivedAt + (notAfter - receivedAt) * LATEST_CHANGE
+}
+
 /**
  * The latest time at which a replacement that waits for its root to settle is served: peers whose clocks are ahead must not
  * meet an expired one. A second replacement does not postpone it; a late one waits for nine tenths of the remaining life.
  */
-export function latestChange(
-  { receivedAt, notAfter }: { readonly receivedAt: number; readonly notAfter: number },
-  now: number,
-): number {
-  const latest = receivedAt + (notAfter - receivedAt) * LATEST_CHANGE
-  return now < latest ? latest : now + Math.max(notAfter - now, 0) * LATEST_CHANGE
-}
-
-/** Whether the last tenth of a certificate's life has begun. */
-export function isEnding(
-  { receivedAt, notAfter }: { readonly receivedAt: number; readonly notAfter: number },
-  now: number,
-): boolean {
-  return now >= receivedAt + (notAfter - receivedAt) * LATEST_CHANGE
+export function latestChange(receivedAt: number, notAfter: number, now: number): number {
+  const latest = lastTenth(receivedAt, notAfter)
+  return now < latest ? latest : Math.max(now, lastTenth(now, notAfter))
 }
 
 /** A stable number in [0, 1) for an identity: its place among a node's renewals. */

@@ -65,6 +65,6 @@ function useFound(step: Step, identity: Identity, issued: Issued, found: Found, 
   followWish(step, identity, found.wish)
   checkRevocation(step, identity)
   // A certificate that is not valid yet serves nobody: the CA may give a valid one.
-  if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(step, identity, 'first')
+  if (isProvisional || notBefore > now + MIN_RENEWAL_INTERVAL_MS) enqueue(step, identity, 'first', 'first')
   else if (isOutdated) bringForward(step, identity, timeToFollow(step, identity), 'ca-changed')
 }

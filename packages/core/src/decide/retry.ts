@@ -6,7 +6,7 @@ import { CONTRADICTIONS_TO_BE_ALONE, type Identity, type Request } from '../stat
 import { backoff } from '../time/backoff.ts'
 import { requestedWait } from './ca.ts'
 import { countFailure } from './ca-health.ts'
-import { enqueue, isCurrent, nextBackoff, reasonOf, retryAfter, ttlOf } from './plan.ts'
+import { enqueue, nextBackoff, reasonOf, retryAfter, ttlOf } from './plan.ts'
 import { shareFailure } from './refusals.ts'
 import { MIN_RENEWAL_INTERVAL_MS } from './renewal-time.ts'
 import { report, reportForAll, type Step } from './step.ts'
@@ -14,10 +14,9 @@ import { report, reportForAll, type Step } from './step.ts'
 /** CAs give no shorter life; below it a node would only renew. */
 const SHORTEST_TTL_SECONDS = 300
 
-/** The request has ended without a certificate: plans the next one, unless nobody waits for it any longer. */
+/** The request has ended without a certificate: plans the next one. */
 export function failed(step: Step, request: Request, failure: CAError, waitedMs: number): void {
   const { state } = step
-  if (!isCurrent(request)) return
   const identity = request.of
   if (failure.deferred !== undefined) {
     putOff(step, request, failure, failure.deferred)

@@ -1,19 +1,16 @@
 /** Roots enter their bundles: from the CA's list, with its answers, from the operator, from the store. */
 
-import type { VerifiedChain } from '../contract/certificate-verifier.ts'
 import type { Root, StoredRoot, TrustAnchor } from '../contract/trust-anchor.ts'
 import { type SpiffeId, trustDomainOf } from '../spiffe/spiffe-id.ts'
 import { MAX_TRUST_DOMAINS } from '../trust/bundle-table.ts'
-import { type OfferedRoots, type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
+import { type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import type { Learned, NamedIn, TrustBundle } from '../trust/trust-bundle.ts'
 import type { Crl } from '../x509/crl.ts'
 import { announce, announceAgain, reportHeld } from './announcement.ts'
 import { closeBundle, phaseChanged, planRemoval, publish, removed, storeRoots } from './bundle.ts'
 import { crlChanged } from './revocation.ts'
 import { rootsMoved, rootTrusted } from './rollout.ts'
-import { report, type Step } from './step.ts'
-
-type Read = Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'>
+import { type Judged, report, type Step } from './step.ts'
 
 /** Takes the roots that the previous process stored, each in its phase. */
 export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: RootReader['readOne']): void {
@@ -35,7 +32,7 @@ export function restoreRoots(step: Step, stored: readonly StoredRoot[], read: Ro
 }
 
 /** Takes the roots that the CA has named. */
-export function learn(step: Step, trustDomain: string, { roots, rejected, isWhole }: Read, from: NamedIn): void {
+export function learn(step: Step, trustDomain: string, { roots, rejected, isWhole }: ReadRoots, from: NamedIn): void {
   const { state, policy, now } = step
   const bundle = state.bundles.open(trustDomain)
   const isFirst = bundle?.roots.hasNoneOfTheCA ?? true
@@ -81,17 +78,13 @@ export function configureRoots(step: Step, trustDomain: string, roots: readonly 
  * Takes in the roots of an answer that has passed every check, the one that its chain ends under first. All are taken while
  * there is room: during a rotation they are old ∪ new.
  */
-export function learnOffered(
-  step: Step,
-  { identity, isOwn, roots, ...read }: OfferedRoots,
-  { rootFingerprint, notAfter }: Pick<VerifiedChain, 'rootFingerprint' | 'notAfter'>,
-): void {
+export function learnOffered(step: Step, id: SpiffeId, { verified, offered, isOwn }: Judged): void {
+  const { rootFingerprint, notAfter } = verified
   const isNeeded = ({ fingerprint }: Root) => fingerprint === rootFingerprint
-  const sorted = roots.length > 1 ? [...roots.filter(isNeeded), ...roots.filter(root => !isNeeded(root))] : roots
-  const offered = { ...read, roots: sorted }
-  if (isOwn) learnOwn(step, identity, offered)
-  else if (roots.length > 0 || read.rejected.length > 0)
-    learn(step, trustDomainOf(identity), offered, { kind: 'answer', notAfter })
+  const roots = offered.roots.toSorted((a, b) => Number(isNeeded(b)) - Number(isNeeded(a)))
+  if (isOwn) learnOwn(step, id, { ...offered, roots })
+  else if (roots.length > 0 || offered.rejected.length > 0)
+    learn(step, trustDomainOf(id), { ...offered, roots }, { kind: 'answer', notAfter })
 }
 
 /** The identity is no longer kept: its own roots go with it. */
@@ -113,7 +106,7 @@ export function useCrls(step: Step, trustDomain: string, crls: readonly Crl[], s
 }
 
 /** Takes roots that count for one identity. The list is complete: its file alone decides which roots there are. */
-function learnOwn(step: Step, id: SpiffeId, { roots, rejected, isWhole }: Read): void {
+function learnOwn(step: Step, id: SpiffeId, { roots, rejected, isWhole }: ReadRoots): void {
   const bundle = step.state.bundles.openOwn(id)
   const isFirst = bundle.roots.hasNoneOfTheCA
   const learned = bundle.learn(roots, { kind: 'list' }, isWhole, step.now)

@@ -60,33 +60,29 @@ export function clear(step: Step, identity: Identity): void {
 export function passTime(step: Step, identity: Identity): void {
   const { now } = step
   const { upcoming } = identity
-  if (upcoming && upcoming.from <= now) {
-    identity.upcoming = undefined
-    serve(step, identity, upcoming.issued)
-  }
+  if (upcoming && upcoming.from <= now) hasten(step, identity, now)
   if (identity.current && endOf(identity.current) <= now) expire(step, identity)
 }
 
 /** A while ago the certificate in use seemed to have ended, and a reader got nothing: the clock may have been wrong. */
 export function serveAgain(step: Step, identity: Identity): void {
-  if (usable(identity, step.now)) step.actions.push({ kind: 'serve', identity })
+  if (usable(identity, step.now)) step.actions.push({ kind: 'serve', id: identity.id })
 }
 
 function serve(step: Step, identity: Identity, issued: Issued): void {
   const { current, spare, revoked } = identity
-  // Peers refuse one that is revoked.
-  const mayReturn = revoked ? [spare] : [current, spare]
   const former = [current, spare].filter(each => each !== undefined)
-  const [next] = mayReturn
-    .filter(each => each !== undefined)
-    .filter(each => each.root.fingerprint === issued.root.fingerprint && endOf(each) > endOf(issued))
-    .sort((a, b) => endOf(b) - endOf(a))
+  identity.spare = undefined
+  for (const each of former) {
+    // Peers refuse one that is revoked.
+    const mayReturn = !(revoked && each === current) && each.root.fingerprint === issued.root.fingerprint
+    if (mayReturn && endOf(each) > endOf(identity.spare ?? issued)) identity.spare = each
+  }
   identity.current = issued
-  identity.spare = next
   identity.revoked = undefined
   identity.hasExpired = false
-  step.actions.push({ kind: 'serve', identity }, { kind: 'store', identity })
-  for (const each of former) if (each !== next) release(step, each)
+  step.actions.push({ kind: 'serve', id: identity.id }, { kind: 'store', identity })
+  for (const each of former) if (each !== identity.spare) release(step, each)
   armWake(step.state, identity)
 }
 
@@ -103,7 +99,7 @@ function expire(step: Step, identity: Identity): void {
   identity.revoked = undefined
   identity.hasExpired = true
   report(step, identity.id, { kind: 'withdrawn', reason: 'expired' })
-  actions.push({ kind: 'withdraw', id: identity.id })
+  actions.push({ kind: 'serve', id: identity.id })
   // A queued request is now as urgent as for an identity that never had a certificate.
   if (identity.work.kind === 'queued') state.queue.push(identity, firstReason(step, identity))
   if (current) release(step, current)

@@ -12,7 +12,7 @@ import type { State } from '../state/state.ts'
 import type { RetryPolicy } from '../time/backoff.ts'
 import type { ClockJump } from '../time/clock.ts'
 import type { ReceiptEvent } from '../trust/bundle-receipts.ts'
-import type { OfferedRoots, ReadRoots, RootReader } from '../trust/root-reader.ts'
+import type { ReadRoots, RootReader } from '../trust/root-reader.ts'
 import type { RootAction } from '../trust/rotation-status.ts'
 import type { RootTimes } from '../trust/settle-time.ts'
 import type { TrustBundle } from '../trust/trust-bundle.ts'
@@ -22,14 +22,17 @@ import type { RotationPolicy } from './renewal-time.ts'
 /** A chain that was judged, with its key: nothing of it is trusted or served yet. */
 export interface Judged {
   readonly verified: VerifiedChain
-  readonly offered: OfferedRoots
+  /** The roots that came with it. */
+  readonly offered: ReadRoots
+  /** They count for this identity only. */
+  readonly isOwn: boolean
   readonly key: SealedKey
+  readonly hint?: string | undefined
 }
 
 /** The answer of a CA. */
 export interface Answer extends Judged {
   readonly source: 'signed' | 'brought'
-  readonly hint: string | undefined
   /** Tells the plugin that the answer has passed every check. */
   readonly accepted: (() => void) | undefined
 }
@@ -52,7 +55,7 @@ export type Event =
       readonly kind: 'added'
       readonly id: SpiffeId
       readonly tokenFile: string | undefined
-      readonly wish?: CertificateWish
+      readonly wish: CertificateWish
     }
   | { readonly kind: 'removed'; readonly id: SpiffeId }
   /** It is to go at once. */
@@ -69,8 +72,12 @@ export type Event =
   /** A while ago a reader got nothing, since the certificate seemed to have ended. */
   | { readonly kind: 'readerRefused'; readonly id: SpiffeId }
   /** `waitedMs`: without the time in which this process was busy, and could not have seen the answer. */
-  | { readonly kind: 'answered'; readonly request: Request; readonly answer: Answer; readonly waitedMs: number }
-  | { readonly kind: 'failed'; readonly request: Request; readonly failure: CAError; readonly waitedMs: number }
+  | {
+      readonly kind: 'answered'
+      readonly request: Request
+      readonly answer: Answer | CAError
+      readonly waitedMs: number
+    }
   /** `found` is a text if the entry cannot be used, and absent if there is no entry. */
   | {
       readonly kind: 'restored'
@@ -109,10 +116,8 @@ export type Action =
   | { readonly kind: 'restore'; readonly identity: Identity; readonly from: RestoreSource }
   /** Tells the plugin that its answer has passed every check. */
   | { readonly kind: 'accept'; readonly identity: Identity; readonly accepted: () => void }
-  /** Watchers of the identity get its current certificate. */
-  | { readonly kind: 'serve'; readonly identity: Identity }
-  /** Watchers lose the certificate. */
-  | { readonly kind: 'withdraw'; readonly id: SpiffeId }
+  /** Watchers of the identity get its current certificate, or hear that there is none. */
+  | { readonly kind: 'serve'; readonly id: SpiffeId }
   /** Wipes a key that no stream can get any longer. */
   | { readonly kind: 'wipe'; readonly key: SealedKey }
   /** Watchers of the bundle get its current roots. */

@@ -1,11 +1,12 @@
 /** Work that falls due without an event, and when. */
 
+import { hasFailedAlone } from '../state/identity.ts'
 import { armWake, type State } from '../state/state.ts'
 import { endIdle, endRemoved } from './admission.ts'
 import { lookAtAnnouncements } from './announcement.ts'
 import { armBundle, removeDue } from './bundle.ts'
 import { endPause, moreAt } from './ca.ts'
-import { fallDue } from './plan.ts'
+import { enqueue } from './plan.ts'
 import { nextProbeOfShared, probeShared } from './refusals.ts'
 import { passTime } from './serving.ts'
 import type { Step } from './step.ts'
@@ -29,7 +30,9 @@ export function woke(step: Step): void {
     endRemoved(step, identity)
     if (identity.work.kind === 'forgotten') continue
     passTime(step, identity)
-    if (identity.work.kind === 'waiting' && identity.work.due <= now) fallDue(step, identity, identity.work.reason)
+    const { work } = identity
+    if (work.kind === 'waiting' && work.due <= now)
+      enqueue(step, identity, work.reason, hasFailedAlone(identity) ? 'retry' : undefined)
     armWake(state, identity)
   }
   endIdle(step)

@@ -5,12 +5,10 @@ import {
   type CertificateSigningRequest,
   type IssuedCertificate,
 } from '../contract/ca-client.ts'
-import { asShownCAError } from '../contract/ca-failure.ts'
 import type { GeneratedKey, KeyGenerator, KeyType, PrivateKeyFormat } from '../contract/key-generator.ts'
 import { type KeyVault, SealedKey } from '../contract/key-vault.ts'
 import type { HeldKey } from '../contract/store.ts'
 import type { Answer } from '../decide/step.ts'
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
 import { after, untilAborted } from '../time/deadline.ts'
 import { derToPem } from '../x509/pem.ts'
@@ -29,9 +27,9 @@ export interface FetchOptions extends JudgeOptions {
 
 /**
  * Asks the CA once, and calls `answered` in the same turn of the event loop in which the answer was judged by the roots of
- * that turn. Rejects with a {@link CAError}, or with the reason of `controller` when that is aborted. Then no key is left
- * except a pending request's; a key in a late answer is wiped, too. A plugin that throws something else, never answers
- * or ignores its signal costs no more than the deadline.
+ * that turn. Rejects with what the plugin throws, with the verdict, or with the reason of `controller` when that is aborted.
+ * Then no key is left except a pending request's; a key in a late answer is wiped, too. A plugin that never answers or
+ * ignores its signal costs no more than the deadline.
  */
 export async function fetch(
   options: FetchOptions,
@@ -51,7 +49,7 @@ export async function fetch(
   const type = wish.keyType ?? options.keyType
   const keyRequest = { type, identity: id, dnsNames: wish.dnsNames, format: options.keyFormat }
   const key = new RequestKey(options.vault, () => keyGenerator.generate(keyRequest, { signal }), before?.key)
-  using ticket = new Ticket(pending, request, signal, () => key.generated(), before?.note)
+  const ticket = new Ticket(pending, request, signal, () => key.generated(), before?.note)
   const answering = ask(options.ca, request, signal, key, ticket)
   let isTaken = false
   const take = (answer: Answer) => {
@@ -68,7 +66,7 @@ export async function fetch(
     if (isTaken) throw error
     key.wipe()
     void wipeBrought(answering)
-    throw asCAError(error, signal, id)
+    throw error
   }
 }
 
@@ -95,11 +93,6 @@ async function wipeBrought(answering: Promise<IssuedCertificate>): Promise<void>
     const { privateKey } = await answering
     if (privateKey instanceof Uint8Array) privateKey.fill(0)
   } catch {} // there is no answer, or none with a key
-}
-
-/** A plugin may throw anything: only what can be shown is passed on. */
-function asCAError(error: unknown, signal: AbortSignal, id: SpiffeId): unknown {
-  return signal.aborted && error === signal.reason ? error : asShownCAError(error, `The CA plugin failed for ${id}: `)
 }
 
 /** Made when a plugin first asks for the CSR, unless the previous attempt or the answer has one. */

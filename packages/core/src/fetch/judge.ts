@@ -10,7 +10,7 @@ import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { Request } from '../state/identity.ts'
 import type { Clock } from '../time/clock.ts'
 import type { BundleTable } from '../trust/bundle-table.ts'
-import { type OfferedRoots, type RootReader, summarize } from '../trust/root-reader.ts'
+import { type ReadRoots, type RootReader, summarize } from '../trust/root-reader.ts'
 import { isListOfText } from '../x509/pem.ts'
 
 /** The longest RSA key that Envoy takes has 13 kB as PEM. */
@@ -58,13 +58,12 @@ export async function judge(
   const privateKey = await keyOf(answer)
   const { roots = [] } = answer
   const now = clock.now()
-  const read = reader.sameAsLast(roots, now) ?? (await reader.read(roots, now))
-  const offered = { ...read, identity: id, isOwn: answer.rootsFor === 'identity' }
+  const offered = reader.sameAsLast(roots, now) ?? (await reader.read(roots, now))
   let isListed = false
   while (true) {
     signal.throwIfAborted()
-    const anchors = bundles.anchorsFor(offered)
-    const areStill = () => areSame(anchors, bundles.anchorsFor(offered))
+    const anchors = bundles.anchorsFor(id, offered.roots)
+    const areStill = () => areSame(anchors, bundles.anchorsFor(id, offered.roots))
     let verified: VerifiedChain
     try {
       verified = await verify(options, request, answer, privateKey, anchors)
@@ -82,7 +81,8 @@ export async function judge(
     if (!areStill()) continue
     const source = answer.privateKey ? 'brought' : 'signed'
     const accepted = answer.accepted && (() => answer.accepted?.())
-    answered({ verified, offered, key: privateKey.sealed, source, hint: answer.hint, accepted })
+    const isOwn = answer.rootsFor === 'identity'
+    answered({ verified, offered, isOwn, key: privateKey.sealed, source, hint: answer.hint, accepted })
     return
   }
 }
@@ -121,11 +121,13 @@ async function verify(
   privateKey: PrivateKey,
   anchors: readonly Root[],
 ): Promise<VerifiedChain> {
-  return await withKey(privateKey, key => {
-    const names = { identity: of.id, ...('publicKeyDer' in key && { dnsNames }) }
-    const expected = { ...names, key, anchors: anchors.map(a => a.certificate), now: clock.now() }
-    return verifier.verifyLater ? verifier.verifyLater(chain, expected) : verifier.verify(chain, expected)
-  })
+  const { sealed, publicKeyDer } = privateKey
+  const facts = { identity: of.id, anchors: anchors.map(a => a.certificate), now: clock.now() }
+  const check = (expected: Expectation) =>
+    verifier.verifyLater ? verifier.verifyLater(chain, expected) : verifier.verify(chain, expected)
+  if (publicKeyDer) return await check({ ...facts, key: { publicKeyDer }, dnsNames })
+  // A key that was brought is open only while it is compared.
+  return await sealed.open(privateKeyPem => check({ ...facts, key: { privateKeyPem } }))
 }
 
 function areSame(some: readonly Root[], others: readonly Root[]): boolean {
@@ -134,13 +136,8 @@ function areSame(some: readonly Root[], others: readonly Root[]): boolean {
   )
 }
 
-/** A key that was brought is open only while it is compared. */
-function withKey<T>({ sealed, publicKeyDer }: PrivateKey, verify: (key: Expectation['key']) => T): T {
-  return publicKeyDer ? verify({ publicKeyDer }) : sealed.open(privateKeyPem => verify({ privateKeyPem }))
-}
-
 /** The chain may lead to a root that was left out. */
-function withRejected(error: unknown, { rejected }: OfferedRoots): unknown {
+function withRejected(error: unknown, { rejected }: ReadRoots): unknown {
   if (!(error instanceof CAError) || rejected.length === 0) return error
   return new CAError(error.code, `${error.message}. Roots that came with it were left out: ${summarize(rejected)}`, {
     cause: error,

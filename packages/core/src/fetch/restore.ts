@@ -52,12 +52,12 @@ export async function restore(
     const { roots = [], rootsFor, receivedAt, slot, wish, isProvisional } = read
     // Does not ask the CA: while it has listed no roots, ten thousand identities would each ask again.
     if (roots.length === 0 && !bundles.get(trustDomainOf(id))) await rootList.firstAsked
-    const offered = { ...(await reader.read(roots, clock.now())), identity: id, isOwn: rootsFor === 'identity' }
-    const anchors = bundles.anchorsFor(offered)
+    const offered = await reader.read(roots, clock.now())
+    const anchors = bundles.anchorsFor(id, offered.roots)
     if (anchors.length === 0) throw new StoreError('unusable-entry', NO_ROOT[source])
     const expected = { identity: id, anchors: anchors.map(anchor => anchor.certificate), now: clock.now() }
     const verified = key.open(privateKeyPem => verifier.verify(chain, { ...expected, key: { privateKeyPem } }))
-    return { verified, offered, key, receivedAt, slot, wish, isProvisional }
+    return { verified, offered, isOwn: rootsFor === 'identity', key, receivedAt, slot, wish, isProvisional }
   } catch (error) {
     privateKey?.wipe()
     void wipeLate(reading)

@@ -3,7 +3,7 @@
 import type { RequestTicket } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'
 import type { HeldKey, PendingRequest, PendingRequests } from '../contract/store.ts'
-import type { Request } from '../state/identity.ts'
+import { isCurrent, type Request } from '../state/identity.ts'
 
 /** The previous attempt's, unless its CSR is for another wish. */
 export async function continued(pending: PendingRequests, { of, wish }: Request): Promise<PendingRequest | undefined> {
@@ -15,13 +15,12 @@ export async function continued(pending: PendingRequests, { of, wish }: Request)
 }
 
 /** Stores nothing once the request has ended or is given up. */
-export class Ticket implements RequestTicket, Disposable {
+export class Ticket implements RequestTicket {
   stored: string | undefined
   readonly #pending: PendingRequests
   readonly #request: Request
   readonly #signal: AbortSignal
   readonly #keyOf: () => Promise<HeldKey>
-  #hasEnded = false
 
   /** `stored`: the note of the previous attempt. */
   constructor(
@@ -49,10 +48,6 @@ export class Ticket implements RequestTicket, Disposable {
   }
 
   #isOver(): boolean {
-    return this.#hasEnded || this.#signal.aborted
-  }
-
-  [Symbol.dispose](): void {
-    this.#hasEnded = true
+    return this.#signal.aborted || !isCurrent(this.#request)
   }
 }

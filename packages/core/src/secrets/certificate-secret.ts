@@ -22,16 +22,10 @@ export class CertificateSecret {
   readonly #intermediates: Intermediates
 
   /** `certificateChain` is PEM, leaf first, without the root. `privateKey` is taken over. */
-  constructor(fields: {
-    readonly name: string
-    readonly version: string
-    readonly certificateChain: string
-    readonly privateKey: SealedKey
-    readonly notBefore: number
-    readonly notAfter: number
-    readonly serialNumber: string
-    readonly hint?: string | undefined
-  }) {
+  constructor(
+    fields: Pick<CertificateSecret, 'name' | 'version' | 'privateKey' | 'notBefore' | 'notAfter' | 'serialNumber'> &
+      Partial<Pick<CertificateSecret, 'hint'>> & { readonly certificateChain: string },
+  ) {
     this.name = fields.name
     this.version = fields.version
     this.notBefore = fields.notBefore

@@ -1,53 +1,6 @@
-/** Who watches which secret: the current version, each later one, and a way to report that somebody waits. */
+/** Who watches which secret. */
 
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import type { SecretItem } from './secret-item.ts'
-import type { SecretName } from './secret-name.ts'
-
-/** Disposing it ends the calls of its listener. */
-export interface Watch extends Disposable {
-  /**
-   * The newest version that is usable now, or `undefined` while there is none. Use it at once: its key is wiped when
-   * the next version arrives.
-   */
-  readonly current: SecretItem | undefined
-  /**
-   * Reports that somebody waits: an identity without a certificate becomes urgent. An unknown identity is issued on
-   * demand, and kept while it is used and there is room. Without room the ledger says so, and it is issued once there
-   * is some. Does nothing for a bundle or files.
-   */
-  request(): void
-}
-
-/** The part of the manager that a watch uses. */
-export interface Watchable {
-  current(name: SecretName): SecretItem | undefined
-  request(identity: SpiffeId): void
-}
-
-export class NameWatch implements Watch {
-  readonly #source: Watchable
-  readonly #name: SecretName
-  readonly #subscription: Disposable
-
-  constructor(source: Watchable, name: SecretName, subscription: Disposable) {
-    this.#source = source
-    this.#name = name
-    this.#subscription = subscription
-  }
-
-  get current(): SecretItem | undefined {
-    return this.#source.current(this.#name)
-  }
-
-  request(): void {
-    if (this.#name.kind === 'identity') this.#source.request(this.#name.identity)
-  }
-
-  [Symbol.dispose](): void {
-    this.#subscription[Symbol.dispose]()
-  }
-}
 
 export type Listener = (item: SecretItem | undefined) => void
 

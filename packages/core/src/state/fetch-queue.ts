@@ -3,7 +3,6 @@
 import { Heap } from '../time/heap.ts'
 import type { Urgency } from './identity.ts'
 
-const RANK: Readonly<Record<Urgency, number>> = { 'on-demand': 0, first: 1, renewal: 2, retry: 3 }
 const BY_URGENCY: readonly Urgency[] = ['on-demand', 'first', 'renewal', 'retry']
 const RENEWAL_FIRST: readonly Urgency[] = ['renewal', 'on-demand', 'first', 'retry']
 
@@ -55,7 +54,7 @@ export class FetchQueue<Key> {
   /** Asking again raises the urgency, never lowers it, and never gives a key twice. */
   push(key: Key, urgency: Urgency, deadline = NO_DEADLINE): void {
     const present = this.#entries.get(key)
-    if (present && RANK[present.urgency] <= RANK[urgency]) return
+    if (present && BY_URGENCY.indexOf(present.urgency) <= BY_URGENCY.indexOf(urgency)) return
     if (present) this.#heaps[present.urgency].delete(present)
     const entry = {
       key,

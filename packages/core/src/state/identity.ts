@@ -210,6 +210,12 @@ export function failingWith({ health }: Identity): FailureKind | undefined {
   return health.kind === 'failing' ? health.cause : undefined
 }
 
+/** Whether it is still the request that its identity waits for: forgetting wins over a late answer. */
+export function isCurrent(request: Request): boolean {
+  const { work } = request.of
+  return work.kind === 'fetching' && work.request === request
+}
+
 /** When its next work falls due; infinite if none does. */
 export function nextAt({ keep, work, current, upcoming }: Identity): number {
   let at = Number.POSITIVE_INFINITY

@@ -19,7 +19,7 @@ export interface State {
   /** The watched identities, kept or not: a match with a pattern is no reason to keep one. */
   readonly watched: Pick<ReadonlyMap<SpiffeId, unknown>, 'has'>
   readonly unused: Unused
-  /** Identities without room. */
+  /** Watched identities without room, in the order in which they were asked for. */
   readonly rejected: Set<SpiffeId>
   /** Requests to the CA. */
   readonly queue: FetchQueue<Identity>

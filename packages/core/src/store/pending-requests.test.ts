@@ -165,6 +165,29 @@ test('a note that comes after the request was given up is not kept', async () =>
   assert.equal((await again.promise).ticket?.stored, undefined)
 })
 
+test('a note that comes after the request has ended is not kept, whether it was issued or failed', async () => {
+  const requests: CertificateRequest[] = []
+  await using bench = await Bench.create({}, ca => {
+    ca.answer = async (request, sign) => {
+      requests.push(request)
+      if (requests.length === 2) throw new CAError('unavailable', 'later')
+      return await sign(request)
+    }
+  })
+  bench.manager.add(WEB)
+  await bench.until('issued', 1)
+  await requests[0]?.ticket?.store('late')
+  await bench.toNextDue(WEB)
+  await bench.until('ca-error', 1)
+  await requests[1]?.ticket?.store('late')
+  await bench.toNextDue(WEB)
+  await bench.until('issued', 2)
+  assert.deepEqual(
+    requests.map(({ ticket }) => ticket?.stored),
+    [undefined, undefined, undefined],
+  )
+})
+
 test('an answer that cannot be used ends the pending request: the next attempt starts again', async () => {
   const kept: (string | undefined)[] = []
   await using bench = await Bench.create({}, ca => {

@@ -7,7 +7,6 @@ import { BundleRoots } from './bundle-roots.ts'
 import { allBundlesSecret, bundleSecret } from './bundle-secret.ts'
 import type { RevocationTable } from './revocation.ts'
 import { RootBudget } from './root-budget.ts'
-import type { OfferedRoots } from './root-reader.ts'
 import type { RootTimes } from './settle-time.ts'
 import { TrustBundle } from './trust-bundle.ts'
 
@@ -126,7 +125,7 @@ export class BundleTable {
   }
 
   /** The roots that an answer's chain can end under: the trusted ones, and the offered ones. */
-  anchorsFor({ identity, roots }: Pick<OfferedRoots, 'identity' | 'roots'>): readonly Root[] {
+  anchorsFor(identity: SpiffeId, roots: readonly Root[]): readonly Root[] {
     const bundle = this.#bundles.get(trustDomainOf(identity))
     const hasAll = bundle && roots.every(({ fingerprint }) => bundle.anchor(fingerprint))
     if (hasAll && !this.#own.has(identity)) return bundle.anchors()

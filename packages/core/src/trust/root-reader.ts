@@ -4,7 +4,6 @@ import { createHash, X509Certificate } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { type CertificateVerifier, MAX_CLOCK_SKEW_MS } from '../contract/certificate-verifier.ts'
 import { MAX_ROOT_LENGTH, MAX_ROOTS, MAX_ROOTS_LENGTH, type Root } from '../contract/trust-anchor.ts'
-import type { SpiffeId } from '../spiffe/spiffe-id.ts'
 import { errorText } from '../text/error-text.ts'
 import { datesOf, readCertificate } from '../x509/certificate.ts'
 
@@ -25,13 +24,6 @@ export interface ReadRoots {
   readonly isWhole: boolean
   /** When the next root that is not valid yet becomes valid, milliseconds since the epoch. */
   readonly validFrom: number | undefined
-}
-
-/** The roots that came with a certificate of `identity`: none is trusted before the certificate is accepted. */
-export interface OfferedRoots extends Pick<ReadRoots, 'roots' | 'rejected' | 'isWhole'> {
-  readonly identity: SpiffeId
-  /** They count for this identity only. */
-  readonly isOwn: boolean
 }
 
 /** Remembers the roots that it has read: the same ones come with every certificate. */

@@ -99,10 +99,7 @@ export abstract class Performer {
         this.reads.push({ ...action, at: this.now + this.random.below(300) })
         break
       case 'serve':
-        this.#serve(action.identity)
-        break
-      case 'withdraw':
-        this.#withdraw(action.id)
+        this.#serve(action.id)
         break
       case 'publish':
         this.#publish(action.bundle.name, action.bundle.secret)
@@ -164,8 +161,7 @@ export abstract class Performer {
     const result = this.#resultOf(request, flight)
     if (result instanceof CAError && result.deferred !== undefined)
       this.putOff.set(request.of, Math.ceil(Math.max(result.deferred, this.now + MIN_RENEWAL_INTERVAL_MS)))
-    if (result instanceof CAError) this.dispatch({ kind: 'failed', request, failure: result, waitedMs })
-    else this.dispatch({ kind: 'answered', request, answer: result, waitedMs })
+    this.dispatch({ kind: 'answered', request, answer: result, waitedMs })
   }
 
   #resultOf(request: Request, { abortedWith, answerAt }: Flight): Answer | CAError {
@@ -174,7 +170,7 @@ export abstract class Performer {
     const { id } = request.of
     const answer = this.ca.answer(request, this.ids.indexOf(id), this.now, each => this.refusal(each))
     if (answer instanceof CAError) return answer
-    const fault = this.#faultOf(answer)
+    const fault = this.#faultOf(id, answer)
     if (fault === undefined) {
       this.pending.delete(id)
       return answer
@@ -184,10 +180,11 @@ export abstract class Performer {
   }
 
   /** As the verifier judges. */
-  #faultOf({ verified: { rootFingerprint, notBefore, notAfter }, offered }: Judged): string | undefined {
+  #faultOf(id: SpiffeId, { verified: { rootFingerprint, notBefore, notAfter }, offered }: Judged): string | undefined {
     if (notAfter <= this.now) return 'it has expired'
     if (notBefore > this.now + MAX_CLOCK_SKEW_MS) return 'it is not valid yet'
-    const isKnown = this.state.bundles.anchorsFor(offered).some(({ fingerprint }) => fingerprint === rootFingerprint)
+    const anchors = this.state.bundles.anchorsFor(id, offered.roots)
+    const isKnown = anchors.some(({ fingerprint }) => fingerprint === rootFingerprint)
     return isKnown ? undefined : 'its root is not trusted'
   }
 
@@ -203,11 +200,10 @@ export abstract class Performer {
     this.ca.signer = this.#authorityOf(stored.rootFingerprint)
     const judged = this.ca.certificate(id, stored, each => this.refusal(each))
     this.ca.signer = signer
-    const { verified, offered, key } = judged
     const { receivedAt, slot, wish, isProvisional } = stored
-    const fault = this.#faultOf(judged)
-    if (fault === undefined) return { verified, offered, key, receivedAt, slot, wish, isProvisional }
-    key.wipe()
+    const fault = this.#faultOf(id, judged)
+    if (fault === undefined) return { ...judged, receivedAt, slot, wish, isProvisional }
+    judged.key.wipe()
     return fault
   }
 
@@ -216,7 +212,8 @@ export abstract class Performer {
   }
 
   /** Roots first: whoever verifies a leaf has its root by then. */
-  #serve({ id, current }: Identity): void {
+  #serve(id: SpiffeId): void {
+    const current = this.state.identities.get(id)?.current
     if (
       current &&
       !this.#served.has(current) &&
@@ -224,6 +221,7 @@ export abstract class Performer {
     )
       throw new Error(`${id} is served under a root that was not published`)
     if (current) this.#served.add(current)
+    else if (this.watched.has(id)) this.askingAgain.add(id)
     this.notify(id)
   }
 
@@ -234,11 +232,5 @@ export abstract class Performer {
     if (issued?.secret.privateKey.isWiped) throw new Error(`${id} is served with a wiped key`)
     if (issued && identity?.spare === issued) throw new Error(`${id} has the one in use as its spare`)
     this.watched.set(id, issued)
-  }
-
-  #withdraw(id: SpiffeId): void {
-    if (!this.watched.has(id)) return
-    this.watched.set(id, undefined)
-    this.askingAgain.add(id)
   }
 }

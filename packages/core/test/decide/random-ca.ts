@@ -107,7 +107,8 @@ export class RandomCA {
     const verified = { ...dates, ...chainOf(this.#random.below(SERIALS), root) }
     return {
       verified: { ...verified, clientRefusal: refusal(root.fingerprint) },
-      offered: { identity: id, isOwn, roots, rejected: [], isWhole: true },
+      offered: { roots, rejected: [], isWhole: true, validFrom: undefined },
+      isOwn,
       key: new TrackedKey(id, this.#live),
       source: this.#random.chance(0.2) ? 'brought' : 'signed',
       hint: undefined,

@@ -169,8 +169,7 @@ test('an allowed identity that nobody holds is unknown, or where it is served on
   assert.deepEqual([...own.identities()], [])
   assert.equal(resolve(true, identity), 'granted')
   assert.deepEqual([...own.identities()], [])
-  using watch = own.watch({ kind: 'identity', identity }, () => {})
-  watch.request()
+  own.request(identity)
   assert.deepEqual([...own.identities()], [identity])
 })
 

@@ -53,7 +53,7 @@ interface RefusalRate {
 
 /** The part of its dependencies that all streams of a socket have. */
 interface SharedContext {
-  readonly source: Pick<SecretSource, 'watch'>
+  readonly source: Pick<SecretSource, 'watch' | 'request' | 'current'>
   /** The most names on one stream. */
   readonly maxNames: number
   readonly messages: MessageComposer

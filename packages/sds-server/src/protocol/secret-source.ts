@@ -1,12 +1,5 @@
 /** The server's source of secrets, the few methods of core's SecretManager that it needs, and what one caller may have of it. */
-import {
-  ALL_BUNDLES,
-  type FileSecretName,
-  type Receipts,
-  type SecretItem,
-  type SecretName,
-  type Watch,
-} from '@livery/core'
+import { ALL_BUNDLES, type FileSecretName, type Receipts, type SecretItem, type SecretName } from '@livery/core'
 import { formatFileName } from '@livery/core/file-secrets'
 import type { SpiffeId } from '@livery/core/plugin'
 
@@ -24,9 +17,13 @@ export interface SecretSource {
   trustDomains(): Iterable<string>
   /**
    * Calls `listener` with each new version, and with `undefined` when it is withdrawn; never inside this call. A name
-   * that is not known yet may be watched; `request()` of its watch has it issued on demand.
+   * that is not known yet may be watched.
    */
-  watch(name: SecretName, listener: (item: SecretItem | undefined) => void): Watch
+  watch(name: SecretName, listener: (item: SecretItem | undefined) => void): Disposable
+  /** Reports that somebody waits for the identity: it becomes urgent, and is issued on demand if it is not known. */
+  request(identity: SpiffeId): void
+  /** The newest version that may be used now. Use it at once: its key is wiped when the next version arrives. */
+  current(name: SecretName): SecretItem | undefined
 }
 
 /** The secrets that others write: a name is watched while somebody has it. */

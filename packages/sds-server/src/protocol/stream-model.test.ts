@@ -1,7 +1,7 @@
 /** The protocol of a stream without its transport, against a model of what the peer must have at any time. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type SecretName, TrustBundleSecret, type Watch } from '@livery/core'
+import { type SecretItem, type SecretName, TrustBundleSecret } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { array, constantFrom, nat, oneof, property, record, subarray, assert as verify } from 'fast-check'
 import { peerNode } from '../../test/peer-node.ts'
@@ -18,7 +18,7 @@ const NAMES = ['a', 'b', 'c']
 const FORBIDDEN = 'forbidden'
 
 /** Secrets whose versions count up; it has no key to lose, so the items of bundles do. */
-class ModelView implements SecretView, Pick<SecretSource, 'watch'> {
+class ModelView implements SecretView, Pick<SecretSource, 'watch' | 'request' | 'current'> {
   readonly versions = new Map<string, string>()
   readonly #listeners = new Map<string, Set<() => void>>()
   #counter = 0
@@ -40,7 +40,9 @@ class ModelView implements SecretView, Pick<SecretSource, 'watch'> {
     return true
   }
 
-  #current(secret: SecretName) {
+  request(): void {}
+
+  current(secret: SecretName): SecretItem | undefined {
     const trustDomain = ledgerName(secret).slice('spiffe://'.length)
     const version = this.versions.get(trustDomain)
     return version === undefined
@@ -48,19 +50,12 @@ class ModelView implements SecretView, Pick<SecretSource, 'watch'> {
       : new TrustBundleSecret({ name: `spiffe://${trustDomain}`, version, trustedCa: Buffer.alloc(0) })
   }
 
-  watch(secret: SecretName, listener: Parameters<SecretSource['watch']>[1]): Watch {
+  watch(secret: SecretName, listener: Parameters<SecretSource['watch']>[1]): Disposable {
     const name = ledgerName(secret).slice('spiffe://'.length)
-    const current = () => this.#current(secret)
-    const call = () => listener(current())
+    const call = () => listener(this.current(secret))
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners.add(call))
-    return {
-      get current() {
-        return current()
-      },
-      request() {},
-      [Symbol.dispose]: () => void listeners.delete(call),
-    }
+    return { [Symbol.dispose]: () => void listeners.delete(call) }
   }
 
   change(name: string, isThere: boolean): void {

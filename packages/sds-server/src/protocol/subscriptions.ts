@@ -1,5 +1,5 @@
 /** The names that one stream is subscribed to, and which of them have something to send. */
-import type { SecretItem, Watch } from '@livery/core'
+import type { SecretItem } from '@livery/core'
 import type { StreamContext, SubscribedName } from './discovery-protocol.ts'
 import { escapePeerName } from './escape-peer-name.ts'
 import type { NamedSecret } from './response-content.ts'
@@ -13,7 +13,7 @@ interface Subscription {
   resolution: Resolution
   /** The permission under which the secret is allowed. */
   allowedBy: SecretView | undefined
-  watch: Watch | undefined
+  watch: Disposable | undefined
   /** The version that the peer has, from this stream or an earlier one. */
   peerVersion: string | undefined
   accepted: string | undefined
@@ -231,25 +231,29 @@ export class Subscriptions implements Disposable {
       entry.resolution = again
       entry.allowedBy = undefined
     }
-    if (again.kind === 'granted') entry.watch?.request()
+    if (again.kind === 'granted') this.#context.shared.source.request(resolution.secret.identity)
   }
 
   /** Also `undefined` for a secret that is no longer allowed: the name may have been granted under other rules. */
   #current(entry: Subscription): SecretItem | undefined {
-    const { resolution, watch } = entry
+    const { resolution } = entry
     if (resolution.kind === 'refused') return undefined
-    const { permission } = this.#context.connection
+    const { connection, shared } = this.#context
+    const { permission } = connection
     if (entry.allowedBy !== permission) {
       if (!permission.mayHave(resolution.secret)) return undefined
       entry.allowedBy = permission
     }
-    return watch?.current
+    return shared.source.current(resolution.secret)
   }
 
   #watch(entry: Subscription): void {
-    if (entry.resolution.kind === 'refused') return
-    entry.watch = this.#context.shared.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
-    if (entry.resolution.kind === 'granted') entry.watch.request()
+    const { resolution } = entry
+    if (resolution.kind === 'refused') return
+    const { source } = this.#context.shared
+    entry.watch = source.watch(resolution.secret, item => this.#onChange(entry, item))
+    if (resolution.kind === 'granted' && resolution.secret.kind === 'identity')
+      source.request(resolution.secret.identity)
   }
 
   #drop(entry: Subscription): void {

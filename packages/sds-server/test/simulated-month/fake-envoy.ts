@@ -15,7 +15,7 @@ import { testBudget } from '../test-budget.ts'
 
 interface EnvoyOptions {
   readonly view: SecretView
-  readonly source: Pick<SecretSource, 'watch'>
+  readonly source: Pick<SecretSource, 'watch' | 'request' | 'current'>
   readonly messages: MessageComposer
   readonly receipts: Receipts
   /** The SPIFFE ID or the name of the files of its certificate. */

@@ -8,6 +8,8 @@ import {
   type CAContext,
   CAError,
   type CertificateRequest,
+  type CredentialRequest,
+  type CredentialSource,
   type IssuedCertificate,
   type TlsMaterial,
   untilAborted,
@@ -78,11 +80,15 @@ export class CitadelClient implements CAClient {
     const { signal } = ending
     const { pem } = await request.csr()
     signal.throwIfAborted()
-    const reading = this.#readsToken(request) ? await this.#readToken(request, signal) : UNSET
+    const { credentials } = this.#context
+    const { tokenFile } = request
+    const own = tokenFile === undefined ? {} : { tokenFile }
+    const isSet = credentials && credentials.isConfigured?.(own) !== false
+    const reading = isSet ? await readToken(credentials, { ...own, identity: request.identity, signal }) : undefined
     using lease = await this.#connection.lease()
     signal.throwIfAborted()
     const { connection } = lease
-    const { token, remedy } = this.#proof(reading, connection.material)
+    const { token, what = '', remedy } = this.#proof(reading, connection.material)
     const { headers = {} } = this.#config
     try {
       return await connection.call({
@@ -100,44 +106,22 @@ export class CitadelClient implements CAClient {
         secrets: [token ?? '', ...Object.values(headers)],
         credentialsRemedy: remedy,
         token: token ?? '',
-        what: reading.kind === 'token' ? reading.what : '',
+        what,
       })
     }
   }
 
-  #readsToken({ tokenFile }: CertificateRequest): boolean {
-    const { credentials } = this.#context
-    return credentials !== undefined && credentials.isConfigured?.(ownToken(tokenFile)) !== false
-  }
-
-  async #readToken({ identity, tokenFile }: CertificateRequest, signal: AbortSignal): Promise<TokenReading> {
-    const { credentials } = this.#context
-    const own = ownToken(tokenFile)
-    if (!credentials) return UNSET
-    try {
-      const { token } = await untilAborted(credentials.get({ identity, ...own, signal }), signal)
-      const what = tokenFile === undefined ? credentials.description : `the token in ${tokenFile}`
-      return { kind: 'token', token, what }
-    } catch (error) {
-      signal.throwIfAborted()
-      if (error instanceof CAError) return { kind: 'unusable', error }
-      throw error
-    }
-  }
-
   /** The client certificate suffices without a usable token; without both, the CA is not asked. */
-  #proof(reading: TokenReading, material: TlsMaterial): { readonly token?: string; readonly remedy: string } {
-    if (reading.kind === 'token')
-      return {
-        token: reading.token,
-        remedy: `Check the expiry, the audience and the cluster of ${reading.what}, and that the CA reaches what it checks tokens with (istiod: the API server)`,
-      }
+  #proof(reading: Token | CAError | undefined, material: TlsMaterial): Partial<Token> & { readonly remedy: string } {
+    if (reading && !(reading instanceof CAError)) {
+      const remedy = `Check the expiry, the audience and the cluster of ${reading.what}, and that the CA reaches what it checks tokens with (istiod: the API server)`
+      return { ...reading, remedy }
+    }
     if (!material.clientCertificate) {
-      if (reading.kind === 'unusable') throw reading.error
+      if (reading) throw reading
       return { remedy: 'Set tokenFile: the call was sent without a token' }
     }
-    if (reading.kind === 'unusable')
-      this.#context.log.debug(`${reading.error.message} The client certificate is shown without it.`)
+    if (reading) this.#context.log.debug(`${reading.message} The client certificate is shown without it.`)
     return { remedy: 'Check the client certificate: the call was sent without a token' }
   }
 
@@ -154,20 +138,28 @@ export class CitadelClient implements CAClient {
   }
 }
 
-type TokenReading =
-  | { readonly kind: 'token'; readonly token: string; readonly what: string }
-  | { readonly kind: 'unusable'; readonly error: CAError }
-  | { readonly kind: 'unset' }
+interface Token {
+  readonly token: string
+  /** Names it: `the token in …`. */
+  readonly what: string
+}
 
-const UNSET: TokenReading = { kind: 'unset' }
+/** The token, or why it cannot be used. */
+async function readToken(credentials: CredentialSource, request: CredentialRequest): Promise<Token | CAError> {
+  const { tokenFile, signal } = request
+  try {
+    const { token } = await untilAborted(credentials.get(request), signal)
+    return { token, what: tokenFile === undefined ? credentials.description : `the token in ${tokenFile}` }
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof CAError) return error
+    throw error
+  }
+}
 
 function configuredHeaders({ impersonate, clusterId, headers = {} }: CitadelConfig): readonly string[] {
   const cluster = clusterId ?? (impersonate ? ISTIOD_CLUSTER : undefined)
   return headerList({ ...headers, ...(cluster !== undefined && { clusterid: cluster }) })
-}
-
-function ownToken(tokenFile: string | undefined): { readonly tokenFile?: string } {
-  return tokenFile === undefined ? {} : { tokenFile }
 }
 
 function timeoutError(action: string, timeoutMs: number): CAError {
