@@ -5,7 +5,6 @@ import type { Connection } from '../access/connection.ts'
 import type { CallMethod, SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
-import type { Decoded } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
@@ -41,11 +40,10 @@ export interface ServiceContext extends StreamCallContext {
 /** How the streams of one method are served on one socket. */
 export interface StreamMethod<Request extends AnyRequest, Message> {
   readonly method: CallMethod
-  /** The name of a request in messages. */
-  readonly requestName: string
   readonly context: StreamCallContext
   readonly encoder: MessageEncoder<Message>
-  decode(message: Buffer): Decoded<Request>
+  /** Throws a `StreamRefusal` for other bytes. Keeps nothing of `message`. */
+  decode(message: Buffer): Request
   createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
   /** Throws a `StreamRefusal` for a call with other headers. Default: all headers are accepted. */
   checkHeaders?(header: HeaderReader): void

@@ -14,7 +14,7 @@ const SERVICE_UNKNOWN = 3
 
 /** An open watch keeps its request, and no service of ours has a longer name. */
 const MAX_REQUEST = 512
-const decode = decoder(HealthCheckRequest)
+const decode = decoder(HealthCheckRequest, 'health check request')
 
 /** Reports SERVING for the server ("") and its services until `stopServing`. */
 export class HealthService {
@@ -61,8 +61,7 @@ export class HealthService {
 
   #statusOf(request: Buffer): number {
     if (request.length > MAX_REQUEST) return SERVICE_UNKNOWN
-    const decoded = decode(request)
-    if (decoded.kind === 'malformed' || !this.#services.has(decoded.request.service)) return SERVICE_UNKNOWN
+    if (!this.#services.has(decode(request).service)) return SERVICE_UNKNOWN
     return this.#isServing ? SERVING : NOT_SERVING
   }
 }

@@ -109,7 +109,6 @@ async function openStream() {
   const encoder = sotwEncoder()
   const method: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
     method: 'StreamSecrets',
-    requestName: 'discovery request',
     decode: decodeDiscoveryRequest,
     encoder,
     context,

@@ -5,9 +5,7 @@ import { NackRate } from '../budget/nack-rate.ts'
 import type { StreamInfo } from '../events/sds-event.ts'
 import { StreamRecord } from '../events/stream-record.ts'
 import type { DiscoveryStream, StreamContext, SubscribedName } from '../protocol/discovery-protocol.ts'
-import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { AnyRequest, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
@@ -35,8 +33,8 @@ export class StreamCall<Request extends AnyRequest, Message>
   #state: 'idle' | 'writing' | 'ended' = 'idle'
   #status = NOT_ENDED
   #hasAnswered = false
-  /** A request that needs its own response and arrived while one was in flight. */
-  #held: Decoded<Request> | undefined
+  /** The message of a request that needs its own response and arrived while one was in flight. */
+  #held: Buffer | undefined
   /** Bytes that are charged for the response in flight. */
   #sending = 0
   #nacks: NackRate | undefined
@@ -85,7 +83,21 @@ export class StreamCall<Request extends AnyRequest, Message>
   }
 
   onMessage(message: Buffer): void {
-    this.#handle(this.#options.decode(message))
+    if (this.#isOver()) return
+    try {
+      const request = this.#options.decode(message)
+      // Two requests must not share one response.
+      if (this.#state === 'writing' && request.responseNonce === '') {
+        this.#hold(message)
+        return
+      }
+      if (request.errorDetail) this.#countNack()
+      this.#stream.receive(request)
+    } catch (error) {
+      this.refuse(error)
+      return
+    }
+    this.takeTurn()
   }
 
   onHalfClose(): void {
@@ -139,35 +151,16 @@ export class StreamCall<Request extends AnyRequest, Message>
     }
   }
 
-  #handle(decoded: Decoded<Request>): void {
-    if (this.#isOver()) return
-    try {
-      // Two requests must not share one response.
-      if (this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')) {
-        this.#hold(decoded)
-        return
-      }
-      if (decoded.kind === 'malformed')
-        throw new StreamRefusal('invalid-argument', `the message is not a ${this.#options.requestName}`)
-      if (decoded.request.errorDetail) this.#countNack()
-      this.#stream.receive(decoded.request)
-    } catch (error) {
-      this.refuse(error)
-      return
-    }
-    this.takeTurn()
-  }
-
-  #hold(decoded: Decoded<Request>): void {
-    this.connection.budget.chargeOrRefuse(heapBytes(decoded), 'more unread requests')
-    this.#held = decoded
+  #hold(message: Buffer): void {
+    this.connection.budget.chargeOrRefuse(message.length, 'more unread requests')
+    this.#held = Buffer.from(message)
     this.#requests.suspend()
   }
 
-  #takeHeld(): Decoded<Request> | undefined {
+  #takeHeld(): Buffer | undefined {
     const held = this.#held
     this.#held = undefined
-    if (held) this.connection.budget.release(heapBytes(held))
+    if (held) this.connection.budget.release(held.length)
     return held
   }
 
@@ -204,7 +197,7 @@ export class StreamCall<Request extends AnyRequest, Message>
       this.takeTurn()
       return
     }
-    this.#handle(held)
+    this.onMessage(held)
     if (!this.#isOver()) this.#requests.resume()
   }
 

@@ -43,8 +43,7 @@ export function run({ requests, allowed }: Input): void {
   const stream = new WorkloadStream(context, subscriptions, { content: 'svids', allBundles: names.all })
   try {
     requests.forEach((bytes, index) => {
-      if (decodeWorkloadRequest(Buffer.from(bytes)).kind === 'malformed') return
-      stream.receive({ responseNonce: '', errorDetail: undefined })
+      stream.receive(decodeWorkloadRequest(Buffer.from(bytes)))
       read(stream, current)
       current = allowed[index + 1] ?? current
       connection.permission = viewOf(current)
