@@ -10,7 +10,7 @@ import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import type { RefusedNames } from '../protocol/sotw-stream.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
-import type { HeaderReader } from './http2-call.ts'
+import type { Call } from './http2-call.ts'
 import type { RequestBounds } from './incoming-requests.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
@@ -46,7 +46,7 @@ export interface StreamMethod<Request extends AnyRequest, Message> {
   decode(message: Buffer): Request
   createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
   /** Throws a `StreamRefusal` for a call with other headers. Default: all headers are accepted. */
-  checkHeaders?(header: HeaderReader): void
+  checkHeaders?(call: Pick<Call, 'header'>): void
 }
 
 interface MessageEncoder<Message> {

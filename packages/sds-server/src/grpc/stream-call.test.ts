@@ -24,7 +24,7 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext, StreamMethod } from './call-context.ts'
-import type { Call, CallListener } from './http2-call.ts'
+import type { Call } from './http2-call.ts'
 import { StreamCall } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
@@ -37,9 +37,9 @@ class OneByOne implements Call {
   readonly incoming = new Readable({ read() {} })
   #written: (() => void) | undefined
 
-  start(listener: CallListener): void {
-    listener.onHeaders(() => undefined)
-  }
+  start(): void {}
+
+  header(): undefined {}
 
   get isPaused(): boolean {
     return this.incoming.isPaused()
@@ -62,8 +62,6 @@ class OneByOne implements Call {
   }
 
   onReceived(): void {}
-
-  onClosed(): void {}
 
   refuse(): void {}
 

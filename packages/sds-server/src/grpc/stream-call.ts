@@ -9,7 +9,7 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { AnyRequest, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
-import type { Call, CallListener, HeaderReader } from './http2-call.ts'
+import type { Call, CallListener } from './http2-call.ts'
 import { IncomingRequests, type RequestListener } from './incoming-requests.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
@@ -53,6 +53,11 @@ export class StreamCall<Request extends AnyRequest, Message>
   }
 
   start(): void {
+    try {
+      this.#options.checkHeaders?.(this.#call)
+    } catch (error) {
+      this.refuse(error)
+    }
     this.#call.start(this)
     this.#requests.start()
   }
@@ -72,14 +77,6 @@ export class StreamCall<Request extends AnyRequest, Message>
   /** A push waits for its turn, and for the response in flight. */
   wake(): void {
     if (this.#state === 'idle') this.shared.pushes.add(this)
-  }
-
-  onHeaders(header: HeaderReader): void {
-    try {
-      this.#options.checkHeaders?.(header)
-    } catch (error) {
-      this.refuse(error)
-    }
   }
 
   onMessage(message: Buffer): void {
@@ -113,7 +110,12 @@ export class StreamCall<Request extends AnyRequest, Message>
     this.record.closed(this.#status)
     this.#stop()
     this.#host.delete(this)
-    this.#call.onClosed(() => this.#onGone())
+  }
+
+  onGone(): void {
+    this.connection.budget.release(this.#sending)
+    this.record[Symbol.dispose]()
+    this.connection.budget.closeCall('stream')
   }
 
   /** Closes the connection of a peer that is no longer allowed one of its names: it reconnects, and asks under the new rules. */
@@ -217,12 +219,5 @@ export class StreamCall<Request extends AnyRequest, Message>
     this.shared.pushes.delete(this)
     this.#subscriptions[Symbol.dispose]()
     this.receipts?.[Symbol.dispose]()
-  }
-
-  /** The HTTP/2 stream of the call is closed. */
-  #onGone(): void {
-    this.connection.budget.release(this.#sending)
-    this.record[Symbol.dispose]()
-    this.connection.budget.closeCall('stream')
   }
 }

@@ -60,8 +60,6 @@ export class UnaryCall implements CallListener, Late {
     this.#call.sendStatus(statusOf(error))
   }
 
-  onHeaders(): void {}
-
   #write(data: Buffer): void {
     const { messageBytes, budget } = this.connection
     // No message follows the end of a call: all later bytes count as overhead.
@@ -107,7 +105,10 @@ export class UnaryCall implements CallListener, Late {
     if (!this.#request) this.#host.fault(this.connection)
     this.#stop()
     this.onEnded()
-    this.#call.onClosed(() => this.connection.budget.closeCall(this.#method.kind))
+  }
+
+  onGone(): void {
+    this.connection.budget.closeCall(this.#method.kind)
   }
 
   #take(message: Buffer): void {

@@ -2,7 +2,7 @@
 import type { WorkloadMethod } from '../events/sds-event.ts'
 import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
 import type { StreamCallContext, StreamMethod } from '../grpc/call-context.ts'
-import type { HeaderReader } from '../grpc/http2-call.ts'
+import type { Call } from '../grpc/http2-call.ts'
 import type { CallOpener } from '../grpc/session-guard.ts'
 import type { SocketCalls } from '../grpc/socket-calls.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
@@ -87,15 +87,15 @@ function unserved(
   return {
     createStream: () => SILENT,
     encoder,
-    checkHeaders(header) {
-      checkHeaders(header)
+    checkHeaders(call) {
+      checkHeaders(call)
       throw new StreamRefusal('unimplemented', reason)
     },
   }
 }
 
-function checkHeaders(header: HeaderReader): void {
-  if (header(SECURITY_HEADER) === 'true') return
+function checkHeaders(call: Pick<Call, 'header'>): void {
+  if (call.header(SECURITY_HEADER) === 'true') return
   throw new StreamRefusal('invalid-argument', `the header "${SECURITY_HEADER}: true" is missing`)
 }
 
