@@ -4,7 +4,7 @@ import type { Connection } from '../access/connection.ts'
 import { StreamRecord } from '../events/stream-record.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { combinedVersion } from '../protocol/discovery-message.ts'
-import { escapePeerName } from '../protocol/escape-peer-name.ts'
+import { escapeNodeId } from '../protocol/escape-peer-name.ts'
 import { checkNames, checkTypeUrl, decodeDiscoveryRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
@@ -49,13 +49,13 @@ export class FetchSecrets implements UnaryMethod {
     cancellation: AbortController,
   ): Promise<ResponseFrame> {
     connection.budget.chargeOrRefuse(bytes, 'more fetches')
-    const node = { nodeId: escapePeerName(request.node?.id ?? '') }
-    const record = new StreamRecord('FetchSecrets', this.#context, connection, node, {
+    const node = { nodeId: escapeNodeId(request.node?.id ?? '') }
+    const record = new StreamRecord('FetchSecrets', this.#context, connection.info, node, {
       size: request.resourceNames.length,
     })
     const open: OpenStream = {
       connection,
-      info: () => record.snapshot(),
+      info: () => record.info,
       subscribed: () => [],
       review() {},
       refuse: reason => cancellation.abort(reason),
@@ -70,7 +70,6 @@ export class FetchSecrets implements UnaryMethod {
       throw error
     } finally {
       connection.budget.release(bytes)
-      record[Symbol.dispose]()
       this.#calls.delete(open)
       record.closed(ended)
     }

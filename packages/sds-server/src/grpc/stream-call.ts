@@ -49,7 +49,7 @@ export class StreamCall<Request extends AnyRequest, Message>
     this.receipts = context.receipts?.open(() => this.record.describePeer())
     this.#subscriptions = new Subscriptions(this)
     this.#stream = options.createStream(this, this.#subscriptions)
-    this.record = new StreamRecord(method, context, connection, this.#stream, this.#subscriptions)
+    this.record = new StreamRecord(method, context, connection.info, this.#stream, this.#subscriptions)
   }
 
   start(): void {
@@ -67,7 +67,7 @@ export class StreamCall<Request extends AnyRequest, Message>
   }
 
   info(): StreamInfo {
-    return this.record.snapshot()
+    return this.record.info
   }
 
   subscribed(only?: string): Iterable<SubscribedName> {
@@ -114,7 +114,6 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   onGone(): void {
     this.connection.budget.release(this.#sending)
-    this.record[Symbol.dispose]()
     this.connection.budget.closeCall('stream')
   }
 

@@ -1,7 +1,7 @@
 /** Requests from bytes, and their checks. Fields that Livery does not use, above all Envoy's 61 kB of extensions, are skipped unread. */
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { escapePeerName } from './escape-peer-name.ts'
+import { escapeNodeId, escapePeerName } from './escape-peer-name.ts'
 import { SECRET_TYPE_URL } from './response-content.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 import { readTextRequest } from './text-request.ts'
@@ -29,7 +29,7 @@ export function checkTypeUrl(typeUrl: string): void {
 
 /** Refuses a stream whose first request has no node id; later requests may leave the node out. */
 export function checkNode(node: { readonly id: string } | undefined): string {
-  if (node?.id) return escapePeerName(node.id)
+  if (node?.id) return escapeNodeId(node.id)
   throw new StreamRefusal(
     'invalid-argument',
     'missing node information: the first request of a stream has to set node.id',
