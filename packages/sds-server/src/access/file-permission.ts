@@ -1,7 +1,7 @@
 /** The secrets that others write, in files, Secrets and tokens, as one caller is allowed them. */
 import type { FileSecretName } from '@livery/core'
 import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
-import type { FileRoom, HoldBudget, Resolution, SecretSource } from '../protocol/secret-source.ts'
+import type { FileRoom, NameBudget, Resolution, SecretSource } from '../protocol/secret-source.ts'
 import type { AllowRules } from './allow-rules.ts'
 
 const NO_POD =
@@ -27,7 +27,7 @@ export function resolveFiles(
   { files }: SecretSource,
   layers: readonly AllowRules[],
   pod: string | undefined,
-  budget: HoldBudget,
+  budget: NameBudget,
 ): Resolution {
   if (!files) return { kind: 'refused', reason: 'this agent serves no secrets that others write' }
   if (!allowsFiles(asked, layers, pod)) {

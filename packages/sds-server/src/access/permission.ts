@@ -3,7 +3,7 @@ import { matchesSpiffePattern, type SecretName } from '@livery/core'
 import type { SpiffeId } from '@livery/core/plugin'
 import { checkCount } from '../protocol/request-codec.ts'
 import { parseResourceName } from '../protocol/resource-name.ts'
-import type { HoldBudget, Resolution, SecretView } from '../protocol/secret-source.ts'
+import type { NameBudget, Resolution, SecretView } from '../protocol/secret-source.ts'
 import type { AllowRules } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
 import { allowsFiles, resolveFiles } from './file-permission.ts'
@@ -36,7 +36,7 @@ export class Permission implements SecretView {
   }
 
   /** Decides on a name; files, and an identity that is issued on demand, take from `budget`. */
-  resolve(name: string, budget: HoldBudget): Resolution {
+  resolve(name: string, budget: NameBudget): Resolution {
     const parsed = parseResourceName(name, this.context.names)
     switch (parsed.kind) {
       case 'own-identity':
@@ -80,7 +80,7 @@ export class Permission implements SecretView {
     return this.layers.every(({ identities }) => identities.some(pattern => matchesSpiffePattern(pattern, identity)))
   }
 
-  #identity(identity: SpiffeId, budget: HoldBudget): Resolution {
+  #identity(identity: SpiffeId, budget: NameBudget): Resolution {
     if (!this.allows(identity)) {
       return { kind: 'refused', reason: 'this caller is not allowed it: see allow and callers of this socket' }
     }
@@ -101,7 +101,7 @@ export class Permission implements SecretView {
     return { kind: 'granted', secret }
   }
 
-  #ownIdentity(budget: HoldBudget): Resolution {
+  #ownIdentity(budget: NameBudget): Resolution {
     const own = ownIdentity(this)
     return 'identity' in own ? this.#identity(own.identity, budget) : { kind: 'refused', reason: own.reason }
   }

@@ -56,7 +56,7 @@ export type Resolution =
 /** The secrets that one caller is allowed. */
 export interface SecretView {
   /** Decides on a name; files, and an identity that would be issued on demand, are granted if `budget` has room. */
-  resolve(name: string, budget: HoldBudget): Resolution
+  resolve(name: string, budget: NameBudget): Resolution
   /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
   /**
@@ -68,9 +68,17 @@ export interface SecretView {
   mayHave(secret: SecretName): boolean
 }
 
-/** Counts what is kept at a caller's request; `isHeld` reports whether an earlier identity is still kept. */
-export interface HoldBudget {
-  /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
+/** Counts the names of a caller, and what is kept at its request. */
+export interface NameBudget {
+  /** Counts a name that a stream has; throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
+  addName(length: number): void
+  removeName(length: number): void
+  /** Whether the next refused name is reported as such: each is a line in the ledger and the log. */
+  reportsRefusal(): boolean
+  /**
+   * Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. `isHeld` reports
+   * whether an earlier one is still kept.
+   */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
   /** Whether one more name of a secret that others write may be watched; else which bound has no room. */
   takeFiles(name: string, room: FileRoom): 'granted' | 'caller' | 'process'

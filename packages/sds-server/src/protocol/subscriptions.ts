@@ -21,10 +21,6 @@ interface Subscription {
   isDue: boolean
 }
 
-type SubscriptionContext = Pick<StreamContext, 'connection' | 'record' | 'wake'> & {
-  readonly shared: Pick<StreamContext['shared'], 'source'>
-}
-
 /** Longer than any version that this server sends. */
 const MAX_VERSION = 128
 
@@ -33,14 +29,14 @@ const MAX_VERSION = 128
  * once the rules or the identities change. The budget of the caller bounds all entries.
  */
 export class Subscriptions implements Disposable {
-  readonly #context: SubscriptionContext
+  readonly #context: Omit<StreamContext, 'receipts'>
   readonly #entries = new Map<string, Subscription>()
   /** Distinct entries, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
   /** `wake` is never called during a call of the subscriptions. */
-  constructor(context: SubscriptionContext) {
+  constructor(context: Omit<StreamContext, 'receipts'>) {
     this.#context = context
   }
 
@@ -213,7 +209,9 @@ export class Subscriptions implements Disposable {
       isDue: false,
     }
     this.#entries.set(name, entry)
-    this.#watch(entry)
+    if (resolution.kind === 'refused') return entry
+    entry.watch = this.#context.shared.source.watch(resolution.secret, item => this.#onChange(entry, item))
+    if (resolution.kind === 'granted') entry.watch.request()
     return entry
   }
 
@@ -244,12 +242,6 @@ export class Subscriptions implements Disposable {
       entry.allowedBy = permission
     }
     return watch?.current
-  }
-
-  #watch(entry: Subscription): void {
-    if (entry.resolution.kind === 'refused') return
-    entry.watch = this.#context.shared.source.watch(entry.resolution.secret, item => this.#onChange(entry, item))
-    if (entry.resolution.kind === 'granted') entry.watch.request()
   }
 
   #drop(entry: Subscription): void {
