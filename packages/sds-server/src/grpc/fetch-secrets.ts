@@ -111,6 +111,6 @@ export class FetchSecrets implements UnaryMethod {
     const resources = subscriptions.takeDue()
     if (missing > 0 && resources.length === 0)
       throw new StreamRefusal('unavailable', 'none of these secrets is issued yet')
-    return sotw.encode({ nonce: '', version: combinedVersion(resources), resources, removed: [] })
+    return sotw.encodeMessage({ nonce: '', version: combinedVersion(resources), resources, removed: [] })
   }
 }

@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Events } from '@livery/core'
+import { payloadOf } from '../../test/frame-payload.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { peerNode } from '../../test/peer-node.ts'
 import { API, WEB } from '../../test/running-server.ts'
@@ -52,7 +53,7 @@ class OneByOne implements Call {
 
   sendFrame(frame: ResponseFrame, _: UnsentMemory, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
-    this.sent.push(DiscoveryResponse.decode(frame.message))
+    this.sent.push(DiscoveryResponse.decode(payloadOf(frame)))
     frame.release(true)
     this.#written = written
   }

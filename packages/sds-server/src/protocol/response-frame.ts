@@ -45,11 +45,6 @@ export class ResponseFrame {
   /** Where the message starts in what `allocate` returns. */
   static readonly start = PREFIX_BYTES
 
-  /** The message without the prefix. */
-  get message(): Buffer {
-    return this.bytes.subarray(PREFIX_BYTES)
-  }
-
   /** Call it before each write. Throws, and acquires nothing, if a key was wiped meanwhile. */
   acquire(): this {
     if (this.#writers === 0) {

@@ -5,7 +5,7 @@ import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { FrameMemory } from './frame-memory.ts'
 import { deltaRemoved, sotwRemoved } from './removed-name.ts'
-import { type DiscoveryMessage, type NamedSecret, type ResponseContent, SECRET_TYPE_URL } from './response-content.ts'
+import { type NamedSecret, type ResponseContent, SECRET_TYPE_URL } from './response-content.ts'
 import { type KeySlot, ResponseFrame } from './response-frame.ts'
 import { textFieldLength, writeTextField } from './text-field.ts'
 import { validationContext } from './validation-context.ts'
@@ -30,7 +30,7 @@ export class ResponseEncoder {
   readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
   /** Items encoded for one response so far: most certificates have one stream, and keeping them would cost 2 kB each. */
   readonly #once = new WeakSet<SecretItem>()
-  readonly #shared = new WeakMap<DiscoveryMessage, ResponseFrame>()
+  readonly #shared = new WeakMap<ResponseContent, ResponseFrame>()
   readonly #memory = new FrameMemory()
 
   /** `encodeResource` is given bytes to encode in the place of the key; `encodeRemoved` a name that has no secret. */
@@ -42,19 +42,17 @@ export class ResponseEncoder {
     this.#encodeRemoved = encodeRemoved
   }
 
-  /** A frame that is acquired for one write. One that several streams get is encoded once. */
-  encodeMessage(message: DiscoveryMessage): ResponseFrame {
-    if (!message.isShared) return this.encode(message)
+  /**
+   * A frame that is acquired for one write, and for others if several streams get it: then it is encoded once. Throws if
+   * a key was wiped.
+   */
+  encodeMessage(message: ResponseContent): ResponseFrame {
+    if (!message.isShared) return this.#encode(message, this.#memory)
     const present = this.#shared.get(message)
     if (present) return present.acquire()
     const frame = this.#encode(message)
     this.#shared.set(message, frame)
     return frame
-  }
-
-  /** A frame that is acquired for one write, and for no other. Throws if a key was wiped. */
-  encode(content: ResponseContent): ResponseFrame {
-    return this.#encode(content, this.#memory)
   }
 
   #encode(content: ResponseContent, memory?: FrameMemory): ResponseFrame {
