@@ -18,7 +18,7 @@ export interface RequestListener {
   onMessage(message: Buffer): void
   /** The peer has ended its side, and every message before that was handed out. */
   onHalfClose(): void
-  /** Ends the call: with a `StreamRefusal`, or for a bug. */
+  /** Ends the call, with a `StreamRefusal` or for a bug, and calls `stop`. */
   refuse(error: unknown): void
 }
 
@@ -110,7 +110,7 @@ export class IncomingRequests implements Late, RequestReader {
       return
     }
     const what = this.#assembler.isPartial ? 'a message that began is not whole' : 'no request came'
-    this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#deadlines.seconds} s`))
+    this.#listener.refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#deadlines.seconds} s`))
   }
 
   /** Releases everything that is held; no message is handed out afterwards. */
@@ -157,7 +157,7 @@ export class IncomingRequests implements Late, RequestReader {
         this.#deadlines.add(this)
       }
     } catch (error) {
-      this.#refuse(error)
+      this.#listener.refuse(error)
     }
   }
 
@@ -181,7 +181,6 @@ export class IncomingRequests implements Late, RequestReader {
   #keep(data: Buffer): void {
     const rest = this.#rest
     if (rest) this.#addFragment(data.length)
-    this.#charge(data.length)
     this.#rest = rest ? Buffer.concat([rest, data]) : Buffer.from(data)
     if (!this.#stream.isPaused() && (rest || !this.#is('queued'))) this.#stream.pause()
   }
@@ -209,17 +208,12 @@ export class IncomingRequests implements Late, RequestReader {
     try {
       if (surplus < 0) this.#charge(-surplus)
     } catch (error) {
-      this.#refuse(error)
+      this.#listener.refuse(error)
       return
     }
     if (surplus <= 0) return
     this.#connection.budget.release(surplus)
     this.#charged -= surplus
-  }
-
-  #refuse(error: unknown): void {
-    this.stop()
-    this.#listener.refuse(error)
   }
 }
 

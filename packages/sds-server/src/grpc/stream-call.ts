@@ -106,7 +106,6 @@ export class StreamCall<Request extends AnyRequest, Message>
   onEnd(): void {
     // A stream without an answer is misuse, unless the server itself shuts down.
     if (!this.#hasAnswered && this.#status.code !== UNAVAILABLE) this.#host.fault(this.connection)
-    this.#requests.stop()
     this.record.closed(this.#status)
     this.#stop()
     this.#host.delete(this)
@@ -213,7 +212,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   #stop(): void {
     this.#state = 'ended'
-    this.#requests.suspend()
+    this.#requests.stop()
     this.#takeHeld()
     this.shared.pushes.delete(this)
     this.#subscriptions[Symbol.dispose]()
