@@ -25,9 +25,6 @@ export interface RequestListener {
 /** `queued`: a message has arrived, and waits for the turn of its caller. `suspended`: no message is wanted. */
 type State = 'reading' | 'queued' | 'suspended' | 'over'
 
-/** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
-const COPY_BELOW = 0.5
-
 /**
  * Takes every DATA frame of a stream, and hands out each message when its caller's turn has come. What comes while no message is
  * handed out waits in the window of the peer (64 KiB), and is charged.
@@ -69,7 +66,8 @@ export class IncomingRequests implements Late, RequestReader {
     stream.push = (data: Buffer | null) => {
       if (data === null) return push.call(stream, data)
       if (stream.isPaused()) {
-        const goesOn = push.call(stream, ownCopy(data))
+        // A slice would hold the whole read buffer that it was cut from.
+        const goesOn = push.call(stream, Buffer.from(data))
         this.#addFragment(data.length)
         this.#adjustCharge()
         return goesOn
@@ -223,8 +221,4 @@ export function resumeReading(stream: Readable): void {
   stream.resume()
   // Only this reopens the window after a pause in which no frame went through the stream's buffer.
   if (isPaused) stream._read(0)
-}
-
-function ownCopy(chunk: Buffer): Buffer {
-  return chunk.length < COPY_BELOW * chunk.buffer.byteLength ? Buffer.from(chunk) : chunk
 }
