@@ -68,7 +68,7 @@ export class HealthService {
 
 function send(call: UnaryCall, status: number): void {
   const message = HealthCheckResponse.encode({ status }).finish()
-  const bytes = ResponseFrame.allocate(message.length)
-  bytes.set(message, ResponseFrame.start)
-  call.send(new ResponseFrame(bytes, []).acquire(), () => {})
+  const frame = new ResponseFrame(message.length)
+  frame.bytes.set(message, ResponseFrame.start)
+  call.send(frame.acquire(), () => {})
 }

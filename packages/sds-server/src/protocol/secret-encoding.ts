@@ -6,7 +6,7 @@ import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/
 import { FrameMemory } from './frame-memory.ts'
 import { deltaRemoved, sotwRemoved } from './removed-name.ts'
 import { type NamedSecret, type ResponseContent, SECRET_TYPE_URL } from './response-content.ts'
-import { type KeySlot, ResponseFrame } from './response-frame.ts'
+import { ResponseFrame } from './response-frame.ts'
 import { textFieldLength, writeTextField } from './text-field.ts'
 import { validationContext } from './validation-context.ts'
 
@@ -63,21 +63,21 @@ export class ResponseEncoder {
     const absent = removed.length === 0 ? NONE_REMOVED : removed.map(name => this.#encodeRemoved(name, isExpired))
     for (const bytes of absent) length += bytes.length
 
-    const frame = ResponseFrame.allocate(length, memory)
-    let end = writeTextField(frame, ResponseFrame.start, FIELDS.version, version)
-    frame.set(TYPE_URL_FIELD, end)
-    end = writeTextField(frame, end + TYPE_URL_FIELD.length, FIELDS.nonce, nonce)
+    const frame = new ResponseFrame(length, memory)
+    const target = frame.bytes
+    let end = writeTextField(target, ResponseFrame.start, FIELDS.version, version)
+    target.set(TYPE_URL_FIELD, end)
+    end = writeTextField(target, end + TYPE_URL_FIELD.length, FIELDS.nonce, nonce)
     for (const bytes of absent) {
-      frame.set(bytes, end)
+      target.set(bytes, end)
       end += bytes.length
     }
-    const slots: KeySlot[] = []
     for (const { bytes, key, keyOffset } of bodies) {
-      frame.set(bytes, end)
-      if (key) slots.push({ key, offset: end + keyOffset })
+      target.set(bytes, end)
+      if (key) frame.slots.push({ key, offset: end + keyOffset })
       end += bytes.length
     }
-    return new ResponseFrame(frame, slots, memory).acquire()
+    return frame.acquire()
   }
 
   #resource(secret: NamedSecret): EncodedResource {
