@@ -86,7 +86,7 @@ export class IncomingRequests implements Late, RequestReader {
     if (this.#state !== 'over') this.#state = 'suspended'
   }
 
-  /** A message that was received meanwhile arrives inside this call. */
+  /** A message that was received meanwhile arrives inside this call. Does nothing unless suspended. */
   resume(): void {
     if (this.#state === 'suspended') this.takeTurn()
   }

@@ -30,12 +30,12 @@ export class StreamCall<Request extends AnyRequest, Message>
   readonly #subscriptions: Subscriptions
   readonly #stream: DiscoveryStream<Request, Message>
   readonly record: StreamRecord
-  #state: 'idle' | 'writing' | 'ended' = 'idle'
+  #isOver = false
   #status = NOT_ENDED
   #hasAnswered = false
   /** The message of a request that needs its own response and arrived while one was in flight. */
   #held: Buffer | undefined
-  /** Bytes that are charged for the response in flight. */
+  /** Bytes that are charged for the response in flight; 0 while there is none. */
   #sending = 0
   #nacks: NackRate | undefined
 
@@ -76,15 +76,15 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** A push waits for its turn, and for the response in flight. */
   wake(): void {
-    if (this.#state === 'idle') this.shared.pushes.add(this)
+    if (this.#isIdle) this.shared.pushes.add(this)
   }
 
   onMessage(message: Buffer): void {
-    if (this.#isOver()) return
+    if (this.#isOver) return
     try {
       const request = this.#options.decode(message)
       // Two requests must not share one response.
-      if (this.#state === 'writing' && request.responseNonce === '') {
+      if (this.#sending > 0 && request.responseNonce === '') {
         this.#hold(message)
         return
       }
@@ -98,7 +98,7 @@ export class StreamCall<Request extends AnyRequest, Message>
   }
 
   onHalfClose(): void {
-    if (this.#isOver() || this.#stream.outlivesRequests) return
+    if (this.#isOver || this.#stream.outlivesRequests) return
     this.#stop()
     this.#call.sendStatus(OK)
   }
@@ -118,7 +118,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** Closes the connection of a peer that is no longer allowed one of its names: it reconnects, and asks under the new rules. */
   review(): void {
-    if (this.#isOver()) return
+    if (this.#isOver) return
     try {
       if (!this.#subscriptions.review()) {
         this.connection.cut()
@@ -133,7 +133,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** Ends the stream with a status; the peer is expected to reconnect. */
   refuse(error: unknown): void {
-    if (this.#isOver()) return
+    if (this.#isOver) return
     this.record.failed(error)
     this.#status = statusOf(error)
     this.#stop()
@@ -142,7 +142,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** Sends what is due, if nothing is in flight. */
   takeTurn(): void {
-    if (this.#state !== 'idle') return
+    if (!this.#isIdle) return
     try {
       const message = this.#stream.take()
       if (message) this.#send(message, this.#options.encoder.encodeMessage(message))
@@ -179,39 +179,32 @@ export class StreamCall<Request extends AnyRequest, Message>
       throw error
     }
     this.#sending = byteLength
-    this.#state = 'writing'
     this.connection.answers++
     this.#call.sendFrame(frame, this.connection.unsent, () => this.#onWritten(message))
   }
 
   /** Called when the message was written to the socket, which takes it as far as the peer's window is open. */
   #onWritten(message: Message): void {
-    if (this.#state !== 'writing') return
-    if (this.#stream.received) this.#call.onReceived(() => this.#onReceived(message))
-    this.#state = 'idle'
+    if (this.#isOver) return
+    if (this.#stream.received)
+      this.#call.onReceived(() => {
+        if (!this.#isOver) this.#stream.received?.(message)
+      })
     this.#hasAnswered = true
     this.connection.budget.release(this.#sending)
     this.#sending = 0
     const held = this.#takeHeld()
-    if (!held) {
-      this.takeTurn()
-      return
-    }
-    this.onMessage(held)
-    if (!this.#isOver()) this.#requests.resume()
+    if (held) this.onMessage(held)
+    else this.takeTurn()
+    this.#requests.resume()
   }
 
-  #onReceived(message: Message): void {
-    if (!this.#isOver()) this.#stream.received?.(message)
-  }
-
-  /** A method, since TypeScript would narrow the field across calls that change it. */
-  #isOver(): boolean {
-    return this.#state === 'ended'
+  get #isIdle(): boolean {
+    return !this.#isOver && this.#sending === 0
   }
 
   #stop(): void {
-    this.#state = 'ended'
+    this.#isOver = true
     this.#requests.stop()
     this.#takeHeld()
     this.shared.pushes.delete(this)
