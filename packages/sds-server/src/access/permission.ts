@@ -28,6 +28,8 @@ const NO_IDENTITY = {
   },
 } as const
 
+type IdentityName = Extract<SecretName, { readonly kind: 'identity' }>
+
 /** The names that one caller is allowed. */
 export class Permission implements SecretView {
   readonly #context: GrantContext
@@ -45,20 +47,22 @@ export class Permission implements SecretView {
   resolve(name: string, budget: NameBudget): Resolution {
     const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
-      case 'own-identity':
-        return this.#resolveOwn(budget)
+      case 'own-identity': {
+        const own = this.#ownIdentity()
+        return own.kind === 'refused' ? own : this.#identity(own, budget)
+      }
       case 'own-bundle':
-        return { kind: 'granted', secret: this.#ownBundle() }
+        return this.#bundle(this.#context.source.trustDomain)
       case 'all-bundles':
         return { kind: 'granted', secret: { kind: 'all-bundles', ...this.#rootsIdentity() } }
       case 'identity':
-        return this.#identity(parsed.identity, budget)
+        return this.#identity(parsed, budget)
       case 'bundle':
         return this.#bundle(parsed.trustDomain)
-      case 'files':
-        return resolveFiles(parsed.secret, this.#context.source, this.#layers, this.#caller?.pod, budget)
       case 'unknown':
         return { kind: 'refused', reason: parsed.reason }
+      default:
+        return resolveFiles(parsed, this.#context.source, this.#layers, this.#caller?.pod, budget)
     }
   }
 
@@ -77,7 +81,7 @@ export class Permission implements SecretView {
     const known = this.#caller ? [] : [...this.#named()].filter(isKnown)
     if (known.length > 0) return known
     const own = this.#ownIdentity()
-    if (!('identity' in own)) return []
+    if (own.kind === 'refused') return []
     // An identity that was chosen for the caller is its own even before the source knows it.
     const isOwn = this.#caller ? this.#allows(own.identity) : onDemand || isKnown(own.identity)
     return isOwn ? [own.identity] : []
@@ -94,12 +98,12 @@ export class Permission implements SecretView {
     return this.#layers.every(({ identities }) => identities.some(pattern => matchesSpiffePattern(pattern, identity)))
   }
 
-  #identity(identity: SpiffeId, budget: NameBudget): Resolution {
+  #identity(secret: IdentityName, budget: NameBudget): Resolution {
+    const { identity } = secret
     if (!this.#allows(identity)) {
       return { kind: 'refused', reason: 'this caller is not allowed it: see allow and callers of this socket' }
     }
     const { source, onDemand } = this.#context
-    const secret = { kind: 'identity', identity } as const
     if (!source.knows(secret)) {
       if (!onDemand) {
         return {
@@ -115,43 +119,34 @@ export class Permission implements SecretView {
     return { kind: 'granted', secret }
   }
 
-  #resolveOwn(budget: NameBudget): Resolution {
-    const own = this.#ownIdentity()
-    return 'identity' in own ? this.#identity(own.identity, budget) : { kind: 'refused', reason: own.reason }
-  }
-
   #bundle(trustDomain: string): Resolution {
     const { source } = this.#context
-    if (trustDomain === source.trustDomain) return { kind: 'granted', secret: this.#ownBundle() }
+    if (trustDomain === source.trustDomain)
+      return { kind: 'granted', secret: { kind: 'bundle', trustDomain, ...this.#rootsIdentity() } }
     const secret = { kind: 'bundle', trustDomain } as const
     if (source.knows(secret)) return { kind: 'granted', secret }
     return { kind: 'unknown', secret, reason: 'this agent has no bundle of that trust domain' }
   }
 
-  #ownBundle(): SecretName {
-    const { trustDomain } = this.#context.source
-    return { kind: 'bundle', trustDomain, ...this.#rootsIdentity() }
-  }
-
   /** The identity that `default` means, or the reason why it means none. */
-  #ownIdentity(): { readonly identity: SpiffeId } | { readonly reason: string } {
+  #ownIdentity(): IdentityName | Extract<Resolution, { readonly kind: 'refused' }> {
     const { names, onDemand } = this.#context
-    const name = `"${names.default}"`
+    const refused = (reason: string) => ({ kind: 'refused', reason: `"${names.default}" ${reason}` }) as const
     if (this.#caller) {
       const { identity } = this.#caller
-      if (identity !== undefined) return { identity }
-      return { reason: `${name} has no meaning for this caller: it was identified, and no identity was chosen for it` }
+      if (identity !== undefined) return { kind: 'identity', identity }
+      return refused('has no meaning for this caller: it was identified, and no identity was chosen for it')
     }
     const identities = this.#firstAllowed()
     const [only] = identities
     // Patterns on demand allow identities that nobody has asked for yet: then a single known one is not unique.
     const isOpen = onDemand && !this.#isNamed()
-    if (only && identities.size === 1 && !isOpen) return { identity: only }
+    if (only && identities.size === 1 && !isOpen) return { kind: 'identity', identity: only }
     const why =
       only || isOpen
         ? 'this caller is allowed more than one identity: ask by SPIFFE ID, or give the workload its own socket'
         : 'this caller is allowed no identity: see allow and callers of this socket, and identities'
-    return { reason: `${name} has no single meaning here, because ${why}` }
+    return refused(`has no single meaning here, because ${why}`)
   }
 
   /** The caller's own identity, or the only one that the rules name, without patterns: it can have its own roots. */
