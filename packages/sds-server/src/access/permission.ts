@@ -43,7 +43,6 @@ export class Permission implements SecretView {
     this.#caller = caller
   }
 
-  /** Decides on a name; files, and an identity that is issued on demand, take from `budget`. */
   resolve(name: string, budget: NameBudget): Resolution {
     const parsed = parseResourceName(name, this.#context.names)
     switch (parsed.kind) {
@@ -66,7 +65,6 @@ export class Permission implements SecretView {
     }
   }
 
-  /** All names that the caller is allowed, the bundles first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[] {
     const { source } = this.#context
     const names = Array.from(source.trustDomains(), trustDomain => `spiffe://${trustDomain}`)

@@ -27,9 +27,8 @@ interface EncodedResource {
 export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array
   readonly #encodeRemoved: (name: string, isExpired: boolean) => Uint8Array
-  readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
-  /** Items encoded for one response so far: most certificates have one stream, and keeping them would cost 2 kB each. */
-  readonly #once = new WeakSet<SecretItem>()
+  /** By name; `undefined` after one response: most certificates have one stream, and keeping them would cost 2 kB each. */
+  readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource> | undefined>()
   readonly #shared = new WeakMap<ResponseContent, ResponseFrame>()
   readonly #memory = new FrameMemory()
 
@@ -87,8 +86,7 @@ export class ResponseEncoder {
     if (present) return present
     const encoded = encodeWithoutKey(secret, this.#encodeResource)
     if (byName) byName.set(name, encoded)
-    else if (this.#once.has(item)) this.#encoded.set(item, new Map([[name, encoded]]))
-    else this.#once.add(item)
+    else this.#encoded.set(item, this.#encoded.has(item) ? new Map([[name, encoded]]) : undefined)
     return encoded
   }
 }
