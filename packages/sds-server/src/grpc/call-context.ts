@@ -41,17 +41,12 @@ export interface ServiceContext extends StreamCallContext {
 export interface StreamMethod<Request extends AnyRequest, Message> {
   readonly method: CallMethod
   readonly context: StreamCallContext
-  readonly encoder: MessageEncoder<Message>
+  readonly encoder: { encodeMessage(message: Message): ResponseFrame }
   /** Throws a `StreamRefusal` for other bytes. Keeps nothing of `message`. */
   decode(message: Buffer): Request
   createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
   /** Throws a `StreamRefusal` for a call with other headers. Default: all headers are accepted. */
   checkHeaders?(call: Pick<Call, 'header'>): void
-}
-
-interface MessageEncoder<Message> {
-  /** A frame that is acquired for one write. */
-  encodeMessage(message: Message): ResponseFrame
 }
 
 /** The calls of one socket, as one of them sees them. */

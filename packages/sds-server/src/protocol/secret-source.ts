@@ -30,7 +30,7 @@ export interface SecretSource {
 }
 
 /** The secrets that others write: a name is watched while somebody has it. */
-interface FileSource {
+export interface FileSource {
   /** How many more names of the kind of `name` can be watched, for all callers together. */
   room(name: FileSecretName): number
   /** Why one more name finds no room whatever `room` is; after "it …". */
@@ -81,16 +81,7 @@ export interface NameBudget {
    */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
   /** Whether one more name of a secret that others write may be watched; else which bound has no room. */
-  takeFiles(name: string, room: FileRoom): 'granted' | 'caller' | 'process'
-}
-
-/** The names of one kind that are watched, for all callers together. */
-export interface FileRoom {
-  /** `secrets`: Kubernetes Secrets; far fewer of them can be watched. */
-  readonly kind: 'files' | 'secrets'
-  holds(name: string): boolean
-  /** How many more can be watched. */
-  readonly room: number
+  takeFiles(name: FileSecretName, source: FileSource): 'granted' | 'caller' | 'process'
 }
 
 /** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain, `all-bundles`, or the name of the files. */
