@@ -37,14 +37,12 @@ export class Http2Call {
   }
 
   start(listener: CallListener): void {
-    const headers = this.#headers ?? {}
-    this.#headers = undefined
     this.#listener = listener
     this.#stream.on('close', () => this.#end())
-    const timeout = headers['grpc-timeout']
+    const timeout = this.header('grpc-timeout')
+    this.#headers = undefined
     // A deadline would keep a call in memory that was refused for its headers.
-    if (timeout !== undefined && !this.#hasEnded)
-      this.#deadline = startDeadline(timeout.toString(), this.#clock, listener)
+    if (timeout !== undefined && !this.#hasEnded) this.#deadline = startDeadline(timeout, this.#clock, listener)
   }
 
   /** The value of a header, before `start`; several are joined by ", ". */
