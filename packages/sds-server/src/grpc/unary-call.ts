@@ -15,6 +15,9 @@ export interface UnaryMethod {
   answer(request: Buffer, call: UnaryCall): void
 }
 
+/** In place of a request that was handed out: a watch is open for hours, and charged for it no longer. */
+const TAKEN = Buffer.alloc(0)
+
 export class UnaryCall implements CallListener, Late {
   /** Called once when the call has ended, in any way. */
   onEnded: () => void = () => {}
@@ -89,6 +92,7 @@ export class UnaryCall implements CallListener, Late {
       return
     }
     this.#stop('answering')
+    this.#request = TAKEN
     try {
       this.#method.answer(request, this)
     } catch (error) {
