@@ -41,10 +41,7 @@ export class ResponseEncoder {
     this.#encodeRemoved = encodeRemoved
   }
 
-  /**
-   * A frame that is acquired for one write, and for others if several streams get it: then it is encoded once. Throws if
-   * a key was wiped.
-   */
+  /** A frame that is acquired for one write. One that several streams get is encoded once. Throws if a key was wiped. */
   encodeMessage(message: ResponseContent): ResponseFrame {
     if (!message.isShared) return this.#encode(message, this.#memory)
     const present = this.#shared.get(message)

@@ -143,7 +143,6 @@ export class Subscriptions implements Disposable {
 
   /** The newest version of everything due. The peer counts as having it from now on. */
   takeDue(): NamedSecret[] {
-    if (this.#due.length === 0) return []
     const secrets: NamedSecret[] = []
     for (const entry of this.#due) {
       entry.isDue = false
