@@ -1,7 +1,7 @@
 /** The secrets that others write, in files, Secrets and tokens, as one caller is allowed them. */
 import type { FileSecretName } from '@livery/core'
-import { formatFileName, isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
-import type { FileRoom, HoldBudget, Resolution, SecretSource } from '../protocol/secret-source.ts'
+import { isOfSecret, matchesFilePattern } from '@livery/core/file-secrets'
+import type { NameBudget, Resolution, SecretSource } from '../protocol/secret-source.ts'
 import type { AllowRules } from './allow-rules.ts'
 
 const NO_POD =
@@ -27,7 +27,7 @@ export function resolveFiles(
   { files }: SecretSource,
   layers: readonly AllowRules[],
   pod: string | undefined,
-  budget: HoldBudget,
+  budget: NameBudget,
 ): Resolution {
   if (!files) return { kind: 'refused', reason: 'this agent serves no secrets that others write' }
   if (!allowsFiles(asked, layers, pod)) {
@@ -38,20 +38,18 @@ export function resolveFiles(
   const secret = asked.kind === 'pod-token' && pod !== undefined ? { ...asked, pod } : asked
   const refusal = files.refusal(secret)
   if (refusal !== undefined) return { kind: 'refused', reason: `it ${refusal}` }
-  const name = formatFileName(secret)
-  const kind = isOfSecret(asked) ? 'secrets' : 'files'
-  const taken = budget.takeFiles(name, { kind, room: files.room(secret), holds: each => files.holds(each) })
+  const taken = budget.takeFiles(secret, files)
   if (taken !== 'granted') {
     const crowding = taken === 'process' ? files.noRoom(secret) : undefined
-    return { kind: 'refused', reason: crowding === undefined ? noRoom(taken, kind) : `it ${crowding}` }
+    return { kind: 'refused', reason: crowding === undefined ? noRoom(taken, secret) : `it ${crowding}` }
   }
   const problem = files.problem(secret)
   return problem === undefined ? { kind: 'granted', secret } : { kind: 'unknown', secret, reason: problem }
 }
 
-function noRoom(bound: 'caller' | 'process', kind: FileRoom['kind']): string {
+function noRoom(bound: 'caller' | 'process', name: FileSecretName): string {
   if (bound === 'caller')
     return 'too many names of files, Secrets and tokens for this caller: see limits.perCaller.files'
-  const what = kind === 'secrets' ? 'the Secrets' : 'the names of files and tokens'
+  const what = isOfSecret(name) ? 'the Secrets' : 'the names of files and tokens'
   return `this caller has its share of ${what} that this agent can watch: it waits until others are released; ask for fewer`
 }

@@ -6,8 +6,7 @@ import type { SecretSource } from '../protocol/secret-source.ts'
 import { SdsServerError } from '../socket/sds-server-error.ts'
 import { type AllowRules, anyOf, isEmpty, parseAllow } from './allow-rules.ts'
 import type { CallerFacts } from './caller-directory.ts'
-import type { GrantContext } from './own-identity.ts'
-import { Permission } from './permission.ts'
+import { type GrantContext, Permission } from './permission.ts'
 
 /** Admits a caller that matches every given field. */
 export interface CallerRule {

@@ -1,6 +1,8 @@
 /** Admits one caller's use of one socket under three limits: its own over all sockets, the socket's, the process's. */
+import type { FileSecretName } from '@livery/core'
+import { formatFileName, isOfSecret } from '@livery/core/file-secrets'
 import type { Clock, SpiffeId } from '@livery/core/plugin'
-import type { FileRoom } from '../protocol/secret-source.ts'
+import type { FileSource } from '../protocol/secret-source.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallerAccount, CallerAccounts } from './caller-account.ts'
 import type { Rate } from './leaky-bucket.ts'
@@ -203,15 +205,18 @@ export class CallerBudget {
    * Counts a name of a secret that others write. A caller may hold as much of the process's room as remains free
    * (`SharedLimit`). A name without room is requested again when its socket reviews its names.
    */
-  takeFiles(name: string, source: FileRoom): 'granted' | 'caller' | 'process' {
+  takeFiles(secret: FileSecretName, source: FileSource): 'granted' | 'caller' | 'process' {
     const { files, secrets } = this.account.watched
-    const own = this.account.watched[source.kind]
+    // Far fewer Secrets of Kubernetes can be watched.
+    const own = isOfSecret(secret) ? secrets : files
+    const name = formatFileName(secret)
+    const room = source.room(secret)
     const isHeld = source.holds(name)
     if (isHeld && own.has(name)) return 'granted'
-    if (files.size + secrets.size >= this.limits.files || own.size >= source.room)
+    if (files.size + secrets.size >= this.limits.files || own.size >= room)
       for (const names of [files, secrets]) for (const each of names) if (!source.holds(each)) names.delete(each)
     const isFull = files.size + secrets.size >= this.limits.files
-    if (isFull || (own.size >= source.room && !isHeld)) {
+    if (isFull || (own.size >= room && !isHeld)) {
       this.#options.onNoRoom()
       return isFull ? 'caller' : 'process'
     }

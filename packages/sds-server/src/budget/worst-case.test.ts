@@ -162,7 +162,7 @@ const ATTACKS: Readonly<Record<string, (attack: Attack) => Promise<void> | void>
     }
   },
   'health watches of services with long names': attack => {
-    for (let of = 0; of < 4; of++) {
+    for (let of = 0; of < 10; of++) {
       const peer = attack.peer()
       for (let index = 0; index < 120; index++) {
         call(peer, '/grpc.health.v1.Health/Watch').end(LONG_SERVICE)

@@ -1,13 +1,9 @@
 /** What is reported of one stream or fetch: its events, and its peer in words. */
 import type { Events } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
-import type { CallerBudget } from '../budget/caller-budget.ts'
 import type { StreamReport } from '../protocol/discovery-protocol.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallMethod, ConnectionInfo, SdsEvent, StreamInfo } from './sds-event.ts'
-
-/** Characters of a peer's texts that the cost of a stream includes. */
-const FREE_TEXT = 512
 
 interface RecordContext {
   readonly clock: Clock
@@ -15,79 +11,53 @@ interface RecordContext {
   nextId(): number
 }
 
-interface RecordedConnection {
-  readonly info: ConnectionInfo
-  readonly budget: Pick<CallerBudget, 'chargeOrRefuse' | 'release'>
-}
-
 export class StreamRecord {
   readonly #events: Events<SdsEvent>
-  readonly #budget: RecordedConnection['budget']
   readonly #stream: { readonly nodeId: string }
   readonly #names: { readonly size: number }
   /** Updated in place. */
   readonly #info: { -readonly [K in keyof StreamInfo]: StreamInfo[K] }
   #peer = ''
-  /** Bytes that are charged for the peer's texts. */
-  #charged = 0
 
   /** Reports that the stream is open. */
   constructor(
     method: CallMethod,
     { clock, events, nextId }: RecordContext,
-    { info: connection, budget }: RecordedConnection,
+    connection: ConnectionInfo,
     stream: { readonly nodeId: string },
     names: { readonly size: number },
   ) {
     this.#events = events
-    this.#budget = budget
     this.#stream = stream
     this.#names = names
     this.#info = { id: nextId(), method, connection, node: '', names: 0, openedAt: clock.now() }
-    events.emit({ kind: 'stream-opened', stream: this.snapshot() })
+    events.emit({ kind: 'stream-opened', stream: this.info })
   }
 
-  snapshot(): StreamInfo {
-    return { ...this.#current() }
+  /** Always the same object, as it is now. */
+  get info(): StreamInfo {
+    this.#info.node = this.#stream.nodeId
+    this.#info.names = this.#names.size
+    return this.#info
   }
 
   describePeer(): string {
-    return describePeer(this.#current())
+    return describePeer(this.info)
   }
 
-  /** Throws a `StreamRefusal` if there is no room for the peer's texts. */
   report(report: StreamReport): void {
-    const stream = this.#current()
-    if (this.#peer === '') this.#describe(stream)
+    const stream = this.info
+    if (this.#peer === '') this.#peer = describePeer(stream)
     this.#events.emit({ kind: 'stream-report', stream, report, peer: this.#peer })
   }
 
   /** Reports a bug; a `StreamRefusal` is none. */
   failed(error: unknown): void {
-    if (!(error instanceof StreamRefusal)) this.#events.emit({ kind: 'stream-failed', stream: this.snapshot(), error })
+    if (!(error instanceof StreamRefusal)) this.#events.emit({ kind: 'stream-failed', stream: this.info, error })
   }
 
   closed({ code: status, details }: { readonly code: number; readonly details: string }): void {
-    this.#events.emit({ kind: 'stream-closed', stream: this.snapshot(), status, details })
-  }
-
-  /** Call it when the stream is no longer in memory. */
-  [Symbol.dispose](): void {
-    this.#budget.release(this.#charged)
-  }
-
-  #describe(info: StreamInfo): void {
-    this.#peer = describePeer(info)
-    const bytes = info.node.length + this.#peer.length - FREE_TEXT
-    if (bytes <= 0) return
-    this.#budget.chargeOrRefuse(bytes, 'more streams')
-    this.#charged = bytes
-  }
-
-  #current(): StreamInfo {
-    this.#info.node = this.#stream.nodeId
-    this.#info.names = this.#names.size
-    return this.#info
+    this.#events.emit({ kind: 'stream-closed', stream: this.info, status, details })
   }
 }
 

@@ -5,13 +5,12 @@ import type { Connection } from '../access/connection.ts'
 import type { CallMethod, SdsEvent } from '../events/sds-event.ts'
 import type { MessageComposer } from '../protocol/discovery-message.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
-import type { Decoded } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import type { ResponseEncoder } from '../protocol/secret-encoding.ts'
 import type { SecretSource } from '../protocol/secret-source.ts'
 import type { RefusedNames } from '../protocol/sotw-stream.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
-import type { HeaderReader } from './http2-call.ts'
+import type { Call } from './http2-call.ts'
 import type { RequestBounds } from './incoming-requests.ts'
 import type { TurnQueue } from './turn-queue.ts'
 
@@ -41,19 +40,13 @@ export interface ServiceContext extends StreamCallContext {
 /** How the streams of one method are served on one socket. */
 export interface StreamMethod<Request extends AnyRequest, Message> {
   readonly method: CallMethod
-  /** The name of a request in messages. */
-  readonly requestName: string
   readonly context: StreamCallContext
-  readonly encoder: MessageEncoder<Message>
-  decode(message: Buffer): Decoded<Request>
+  readonly encoder: { encodeMessage(message: Message): ResponseFrame }
+  /** Throws a `StreamRefusal` for other bytes. Keeps nothing of `message`. */
+  decode(message: Buffer): Request
   createStream(context: StreamContext, subscriptions: Subscriptions): DiscoveryStream<Request, Message>
   /** Throws a `StreamRefusal` for a call with other headers. Default: all headers are accepted. */
-  checkHeaders?(header: HeaderReader): void
-}
-
-interface MessageEncoder<Message> {
-  /** A frame that is acquired for one write. */
-  encodeMessage(message: Message): ResponseFrame
+  checkHeaders?(call: Pick<Call, 'header'>): void
 }
 
 /** The calls of one socket, as one of them sees them. */

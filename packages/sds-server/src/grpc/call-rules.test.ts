@@ -139,6 +139,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   'a stream without a request': { path: STREAM, code: OK },
   'a fetch of what is no request': { path: FETCH, body: frame(Buffer.from([0xff])), code: INVALID_ARGUMENT },
   'a health check of an unknown service': { path: CHECK, body: frame(Buffer.from([10, 1, 120])), code: NOT_FOUND },
+  'a health check of bytes that are no message': { path: CHECK, body: frame(Buffer.from([0xff])), code: NOT_FOUND },
   'a health check of what is no request': { path: CHECK, body: frame(Buffer.alloc(600)), code: NOT_FOUND },
   'a fetch with a deadline that is none': {
     path: FETCH,

@@ -13,17 +13,16 @@ export const SDS_SERVICE = 'envoy.service.secret.v3.SecretDiscoveryService'
 
 /** The methods by path. */
 export function discoveryMethods(context: ServiceContext, calls: SocketCalls): ReadonlyMap<string, CallOpener> {
-  const common = { requestName: 'discovery request', context }
   const sotw: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
-    ...common,
     method: 'StreamSecrets',
+    context,
     decode: decodeDiscoveryRequest,
     createStream: (each, subscriptions) => new SotwStream(each, subscriptions, context.refusedNames),
     encoder: context.sotw,
   }
   const delta: StreamMethod<DeltaDiscoveryRequest, DiscoveryMessage> = {
-    ...common,
     method: 'DeltaSecrets',
+    context,
     decode: decodeDeltaRequest,
     createStream: (each, subscriptions) => new DeltaStream(each, subscriptions),
     encoder: context.delta,

@@ -4,8 +4,8 @@ import type { Connection } from '../access/connection.ts'
 import { StreamRecord } from '../events/stream-record.ts'
 import type { DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { combinedVersion } from '../protocol/discovery-message.ts'
-import { escapePeerName } from '../protocol/escape-peer-name.ts'
-import { checkNames, checkTypeUrl, type Decoded, decodeDiscoveryRequest, heapBytes } from '../protocol/request-codec.ts'
+import { escapeNodeId } from '../protocol/escape-peer-name.ts'
+import { checkNames, checkTypeUrl, decodeDiscoveryRequest } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
@@ -13,6 +13,9 @@ import type { ServiceContext } from './call-context.ts'
 import { NOT_ENDED, statusOf } from './grpc-status.ts'
 import { connectionCloses, type OpenStream, type SocketCalls } from './socket-calls.ts'
 import type { UnaryCall, UnaryMethod } from './unary-call.ts'
+
+/** The heap that a name takes beside its text. */
+const NAME_BYTES = 40
 
 export class FetchSecrets implements UnaryMethod {
   readonly kind = 'fetch'
@@ -29,30 +32,30 @@ export class FetchSecrets implements UnaryMethod {
     if (!connection.takesCalls) throw connectionCloses()
     const cancellation = new AbortController()
     call.onEnded = () => cancellation.abort()
-    this.#answer(decodeDiscoveryRequest(request), connection, cancellation).then(
+    const decoded = decodeDiscoveryRequest(request)
+    // A character of the heap has two bytes at most, and at least one in the message.
+    const bytes = 2 * request.length + NAME_BYTES * decoded.resourceNames.length
+    this.#answer(decoded, bytes, connection, cancellation).then(
       frame => call.send(frame, () => call.finish()),
       error => call.refuse(error),
     )
   }
 
-  /** Lists the call while it waits. */
+  /** Lists the call while it waits, and charges `bytes` for its request. */
   async #answer(
-    decoded: Decoded<DiscoveryRequest>,
+    request: DiscoveryRequest,
+    bytes: number,
     connection: Connection,
     cancellation: AbortController,
   ): Promise<ResponseFrame> {
-    if (decoded.kind === 'malformed')
-      throw new StreamRefusal('invalid-argument', 'the message is not a discovery request')
-    const { request } = decoded
-    const bytes = heapBytes(request)
     connection.budget.chargeOrRefuse(bytes, 'more fetches')
-    const node = { nodeId: escapePeerName(request.node?.id ?? '') }
-    const record = new StreamRecord('FetchSecrets', this.#context, connection, node, {
+    const node = { nodeId: escapeNodeId(request.node?.id ?? '') }
+    const record = new StreamRecord('FetchSecrets', this.#context, connection.info, node, {
       size: request.resourceNames.length,
     })
     const open: OpenStream = {
       connection,
-      info: () => record.snapshot(),
+      info: () => record.info,
       subscribed: () => [],
       review() {},
       refuse: reason => cancellation.abort(reason),
@@ -67,7 +70,6 @@ export class FetchSecrets implements UnaryMethod {
       throw error
     } finally {
       connection.budget.release(bytes)
-      record[Symbol.dispose]()
       this.#calls.delete(open)
       record.closed(ended)
     }
@@ -109,6 +111,6 @@ export class FetchSecrets implements UnaryMethod {
     const resources = subscriptions.takeDue()
     if (missing > 0 && resources.length === 0)
       throw new StreamRefusal('unavailable', 'none of these secrets is issued yet')
-    return sotw.encode({ nonce: '', version: combinedVersion(resources), resources, removed: [] })
+    return sotw.encodeMessage({ nonce: '', version: combinedVersion(resources), resources, removed: [] })
   }
 }

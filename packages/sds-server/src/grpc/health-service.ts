@@ -1,6 +1,5 @@
 /** The gRPC health protocol, on the same sockets: https://github.com/grpc/grpc/blob/master/doc/health-checking.md */
 import { HealthCheckRequest, HealthCheckResponse } from '../gen/grpc/health/v1/health.ts'
-import { decoder } from '../protocol/request-codec.ts'
 import { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallOpener } from './session-guard.ts'
@@ -11,10 +10,8 @@ const SERVICE = 'grpc.health.v1.Health'
 const SERVING = 1
 const NOT_SERVING = 2
 const SERVICE_UNKNOWN = 3
-
-/** An open watch keeps its request, and no service of ours has a longer name. */
+/** No service of ours has a longer name. */
 const MAX_REQUEST = 512
-const decode = decoder(HealthCheckRequest)
 
 /** Reports SERVING for the server ("") and its services until `stopServing`. */
 export class HealthService {
@@ -61,15 +58,18 @@ export class HealthService {
 
   #statusOf(request: Buffer): number {
     if (request.length > MAX_REQUEST) return SERVICE_UNKNOWN
-    const decoded = decode(request)
-    if (decoded.kind === 'malformed' || !this.#services.has(decoded.request.service)) return SERVICE_UNKNOWN
+    try {
+      if (!this.#services.has(HealthCheckRequest.decode(request).service)) return SERVICE_UNKNOWN
+    } catch {
+      return SERVICE_UNKNOWN
+    }
     return this.#isServing ? SERVING : NOT_SERVING
   }
 }
 
 function send(call: UnaryCall, status: number): void {
   const message = HealthCheckResponse.encode({ status }).finish()
-  const bytes = ResponseFrame.allocate(message.length)
-  bytes.set(message, ResponseFrame.start)
-  call.send(new ResponseFrame(bytes, []).acquire(), () => {})
+  const frame = new ResponseFrame(message.length)
+  frame.bytes.set(message, ResponseFrame.start)
+  call.send(frame.acquire(), () => {})
 }

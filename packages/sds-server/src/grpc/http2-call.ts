@@ -10,17 +10,14 @@ import { onReceived } from './delivery.ts'
 import { type CallStatus, closeAnswered, respond, sendStatus, statusOf } from './grpc-status.ts'
 import { resumeReading } from './incoming-requests.ts'
 
-/** The value of a header; several are joined by ", ". */
-export type HeaderReader = (name: string) => string | undefined
-
 /** The listener of one call. */
 export interface CallListener {
-  /** Called once, inside `start`. */
-  onHeaders(header: HeaderReader): void
   /** Called when the deadline of the peer has passed, or cannot be read: with a `StreamRefusal`, to be answered by a status. */
   refuse(error: unknown): void
   /** Called once when the call has ended, even regularly: it has its status, or its stream is closed. */
   onEnd(): void
+  /** Called once after that, when the HTTP/2 stream is closed. */
+  onGone(): void
 }
 
 /** A call that is open for hours keeps no headers. */
@@ -40,15 +37,17 @@ export class Http2Call {
   }
 
   start(listener: CallListener): void {
-    const headers = this.#headers ?? {}
-    this.#headers = undefined
     this.#listener = listener
     this.#stream.on('close', () => this.#end())
-    listener.onHeaders(readerOf(headers))
-    const timeout = headers['grpc-timeout']
+    const timeout = this.header('grpc-timeout')
+    this.#headers = undefined
     // A deadline would keep a call in memory that was refused for its headers.
-    if (timeout !== undefined && !this.#hasEnded)
-      this.#deadline = startDeadline(timeout.toString(), this.#clock, listener)
+    if (timeout !== undefined && !this.#hasEnded) this.#deadline = startDeadline(timeout, this.#clock, listener)
+  }
+
+  /** The value of a header, before `start`; several are joined by ", ". */
+  header(name: string): string | undefined {
+    return this.#headers?.[name]?.toString()
   }
 
   /** The bytes of the peer. */
@@ -98,18 +97,6 @@ export class Http2Call {
   /** Ends a call that was not started. */
   refuse(refusal: StreamRefusal): void {
     this.sendStatus(statusOf(refusal))
-    closeAnswered(this.#stream)
-  }
-
-  /** Call it when the call has ended; it calls `onGone` when the HTTP/2 stream is closed. */
-  onClosed(onGone: () => void): void {
-    const stream = this.#stream
-    if (stream.closed || stream.destroyed) {
-      onGone()
-      return
-    }
-    stream.once('close', onGone)
-    closeAnswered(stream)
   }
 
   #end(): void {
@@ -119,14 +106,20 @@ export class Http2Call {
     // Further frames of the peer must not fill the window of its connection.
     resumeReading(this.#stream)
     // The caller of `sendStatus` comes first.
-    process.nextTick(() => this.#listener?.onEnd())
+    process.nextTick(() => this.#leave())
+  }
+
+  #leave(): void {
+    const [stream, listener] = [this.#stream, this.#listener]
+    listener?.onEnd()
+    if (stream.closed || stream.destroyed) {
+      listener?.onGone()
+      return
+    }
+    stream.once('close', () => listener?.onGone())
+    closeAnswered(stream)
   }
 }
 
 /** Its public part. */
 export type Call = Pick<Http2Call, keyof Http2Call>
-
-/** Outside the class: closures of one function share their captures, and one of them lives as long as the call. */
-function readerOf(headers: IncomingHttpHeaders): HeaderReader {
-  return name => headers[name]?.toString()
-}

@@ -18,15 +18,12 @@ export interface RequestListener {
   onMessage(message: Buffer): void
   /** The peer has ended its side, and every message before that was handed out. */
   onHalfClose(): void
-  /** Ends the call: with a `StreamRefusal`, or for a bug. */
+  /** Ends the call, with a `StreamRefusal` or for a bug, and calls `stop`. */
   refuse(error: unknown): void
 }
 
 /** `queued`: a message has arrived, and waits for the turn of its caller. `suspended`: no message is wanted. */
 type State = 'reading' | 'queued' | 'suspended' | 'over'
-
-/** A slice holds the whole buffer that it was cut from, so one that is a small part of it is copied. */
-const COPY_BELOW = 0.5
 
 /**
  * Takes every DATA frame of a stream, and hands out each message when its caller's turn has come. What comes while no message is
@@ -69,7 +66,8 @@ export class IncomingRequests implements Late, RequestReader {
     stream.push = (data: Buffer | null) => {
       if (data === null) return push.call(stream, data)
       if (stream.isPaused()) {
-        const goesOn = push.call(stream, ownCopy(data))
+        // A slice would hold the whole read buffer that it was cut from.
+        const goesOn = push.call(stream, Buffer.from(data))
         this.#addFragment(data.length)
         this.#adjustCharge()
         return goesOn
@@ -88,7 +86,7 @@ export class IncomingRequests implements Late, RequestReader {
     if (this.#state !== 'over') this.#state = 'suspended'
   }
 
-  /** A message that was received meanwhile arrives inside this call. */
+  /** A message that was received meanwhile arrives inside this call. Does nothing unless suspended. */
   resume(): void {
     if (this.#state === 'suspended') this.takeTurn()
   }
@@ -110,7 +108,7 @@ export class IncomingRequests implements Late, RequestReader {
       return
     }
     const what = this.#assembler.isPartial ? 'a message that began is not whole' : 'no request came'
-    this.#refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#deadlines.seconds} s`))
+    this.#listener.refuse(new StreamRefusal('deadline-exceeded', `${what} within ${this.#deadlines.seconds} s`))
   }
 
   /** Releases everything that is held; no message is handed out afterwards. */
@@ -157,7 +155,7 @@ export class IncomingRequests implements Late, RequestReader {
         this.#deadlines.add(this)
       }
     } catch (error) {
-      this.#refuse(error)
+      this.#listener.refuse(error)
     }
   }
 
@@ -181,7 +179,6 @@ export class IncomingRequests implements Late, RequestReader {
   #keep(data: Buffer): void {
     const rest = this.#rest
     if (rest) this.#addFragment(data.length)
-    this.#charge(data.length)
     this.#rest = rest ? Buffer.concat([rest, data]) : Buffer.from(data)
     if (!this.#stream.isPaused() && (rest || !this.#is('queued'))) this.#stream.pause()
   }
@@ -209,17 +206,12 @@ export class IncomingRequests implements Late, RequestReader {
     try {
       if (surplus < 0) this.#charge(-surplus)
     } catch (error) {
-      this.#refuse(error)
+      this.#listener.refuse(error)
       return
     }
     if (surplus <= 0) return
     this.#connection.budget.release(surplus)
     this.#charged -= surplus
-  }
-
-  #refuse(error: unknown): void {
-    this.stop()
-    this.#listener.refuse(error)
   }
 }
 
@@ -229,8 +221,4 @@ export function resumeReading(stream: Readable): void {
   stream.resume()
   // Only this reopens the window after a pause in which no frame went through the stream's buffer.
   if (isPaused) stream._read(0)
-}
-
-function ownCopy(chunk: Buffer): Buffer {
-  return chunk.length < COPY_BELOW * chunk.buffer.byteLength ? Buffer.from(chunk) : chunk
 }

@@ -23,7 +23,7 @@ const item = source.current({ kind: 'identity', identity: WEB })
 
 function frameOfKey(encoder = sotwEncoder()): ResponseFrame {
   assert.ok(item)
-  return encoder.encode({ nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] })
+  return encoder.encodeMessage({ nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] })
 }
 
 const hasKey = (frame: ResponseFrame): boolean => frame.bytes.includes('-----BEGIN PRIVATE KEY-----')

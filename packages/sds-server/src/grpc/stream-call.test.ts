@@ -5,6 +5,7 @@ import { Readable } from 'node:stream'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Events } from '@livery/core'
+import { payloadOf } from '../../test/frame-payload.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { peerNode } from '../../test/peer-node.ts'
 import { API, WEB } from '../../test/running-server.ts'
@@ -24,7 +25,7 @@ import type { ResponseFrame } from '../protocol/response-frame.ts'
 import { sotwEncoder } from '../protocol/secret-encoding.ts'
 import { SotwStream } from '../protocol/sotw-stream.ts'
 import type { StreamCallContext, StreamMethod } from './call-context.ts'
-import type { Call, CallListener } from './http2-call.ts'
+import type { Call } from './http2-call.ts'
 import { StreamCall } from './stream-call.ts'
 import { TurnQueue } from './turn-queue.ts'
 
@@ -37,9 +38,9 @@ class OneByOne implements Call {
   readonly incoming = new Readable({ read() {} })
   #written: (() => void) | undefined
 
-  start(listener: CallListener): void {
-    listener.onHeaders(() => undefined)
-  }
+  start(): void {}
+
+  header(): undefined {}
 
   get isPaused(): boolean {
     return this.incoming.isPaused()
@@ -52,7 +53,7 @@ class OneByOne implements Call {
 
   sendFrame(frame: ResponseFrame, _: UnsentMemory, written: () => void): void {
     assert.equal(this.#written, undefined, 'a second message while one is on its way')
-    this.sent.push(DiscoveryResponse.decode(frame.message))
+    this.sent.push(DiscoveryResponse.decode(payloadOf(frame)))
     frame.release(true)
     this.#written = written
   }
@@ -62,8 +63,6 @@ class OneByOne implements Call {
   }
 
   onReceived(): void {}
-
-  onClosed(): void {}
 
   refuse(): void {}
 
@@ -109,7 +108,6 @@ async function openStream() {
   const encoder = sotwEncoder()
   const method: StreamMethod<DiscoveryRequest, DiscoveryMessage> = {
     method: 'StreamSecrets',
-    requestName: 'discovery request',
     decode: decodeDiscoveryRequest,
     encoder,
     context,

@@ -5,13 +5,11 @@ import { NackRate } from '../budget/nack-rate.ts'
 import type { StreamInfo } from '../events/sds-event.ts'
 import { StreamRecord } from '../events/stream-record.ts'
 import type { DiscoveryStream, StreamContext, SubscribedName } from '../protocol/discovery-protocol.ts'
-import { type Decoded, heapBytes } from '../protocol/request-codec.ts'
 import type { ResponseFrame } from '../protocol/response-frame.ts'
-import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import { Subscriptions } from '../protocol/subscriptions.ts'
 import type { AnyRequest, CallHost, StreamCallContext, StreamMethod } from './call-context.ts'
 import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
-import type { Call, CallListener, HeaderReader } from './http2-call.ts'
+import type { Call, CallListener } from './http2-call.ts'
 import { IncomingRequests, type RequestListener } from './incoming-requests.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
@@ -32,12 +30,12 @@ export class StreamCall<Request extends AnyRequest, Message>
   readonly #subscriptions: Subscriptions
   readonly #stream: DiscoveryStream<Request, Message>
   readonly record: StreamRecord
-  #state: 'idle' | 'writing' | 'ended' = 'idle'
+  #isOver = false
   #status = NOT_ENDED
   #hasAnswered = false
-  /** A request that needs its own response and arrived while one was in flight. */
-  #held: Decoded<Request> | undefined
-  /** Bytes that are charged for the response in flight. */
+  /** The message of a request that needs its own response and arrived while one was in flight. */
+  #held: Buffer | undefined
+  /** Bytes that are charged for the response in flight; 0 while there is none. */
   #sending = 0
   #nacks: NackRate | undefined
 
@@ -51,10 +49,15 @@ export class StreamCall<Request extends AnyRequest, Message>
     this.receipts = context.receipts?.open(() => this.record.describePeer())
     this.#subscriptions = new Subscriptions(this)
     this.#stream = options.createStream(this, this.#subscriptions)
-    this.record = new StreamRecord(method, context, connection, this.#stream, this.#subscriptions)
+    this.record = new StreamRecord(method, context, connection.info, this.#stream, this.#subscriptions)
   }
 
   start(): void {
+    try {
+      this.#options.checkHeaders?.(this.#call)
+    } catch (error) {
+      this.refuse(error)
+    }
     this.#call.start(this)
     this.#requests.start()
   }
@@ -64,7 +67,7 @@ export class StreamCall<Request extends AnyRequest, Message>
   }
 
   info(): StreamInfo {
-    return this.record.snapshot()
+    return this.record.info
   }
 
   subscribed(only?: string): Iterable<SubscribedName> {
@@ -73,23 +76,29 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** A push waits for its turn, and for the response in flight. */
   wake(): void {
-    if (this.#state === 'idle') this.shared.pushes.add(this)
-  }
-
-  onHeaders(header: HeaderReader): void {
-    try {
-      this.#options.checkHeaders?.(header)
-    } catch (error) {
-      this.refuse(error)
-    }
+    if (this.#isIdle) this.shared.pushes.add(this)
   }
 
   onMessage(message: Buffer): void {
-    this.#handle(this.#options.decode(message))
+    if (this.#isOver) return
+    try {
+      const request = this.#options.decode(message)
+      // Two requests must not share one response.
+      if (this.#sending > 0 && request.responseNonce === '') {
+        this.#hold(message)
+        return
+      }
+      if (request.errorDetail) this.#countNack()
+      this.#stream.receive(request)
+    } catch (error) {
+      this.refuse(error)
+      return
+    }
+    this.takeTurn()
   }
 
   onHalfClose(): void {
-    if (this.#isOver() || this.#stream.outlivesRequests) return
+    if (this.#isOver || this.#stream.outlivesRequests) return
     this.#stop()
     this.#call.sendStatus(OK)
   }
@@ -97,16 +106,19 @@ export class StreamCall<Request extends AnyRequest, Message>
   onEnd(): void {
     // A stream without an answer is misuse, unless the server itself shuts down.
     if (!this.#hasAnswered && this.#status.code !== UNAVAILABLE) this.#host.fault(this.connection)
-    this.#requests.stop()
     this.record.closed(this.#status)
     this.#stop()
     this.#host.delete(this)
-    this.#call.onClosed(() => this.#onGone())
+  }
+
+  onGone(): void {
+    this.connection.budget.release(this.#sending)
+    this.connection.budget.closeCall('stream')
   }
 
   /** Closes the connection of a peer that is no longer allowed one of its names: it reconnects, and asks under the new rules. */
   review(): void {
-    if (this.#isOver()) return
+    if (this.#isOver) return
     try {
       if (!this.#subscriptions.review()) {
         this.connection.cut()
@@ -121,7 +133,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** Ends the stream with a status; the peer is expected to reconnect. */
   refuse(error: unknown): void {
-    if (this.#isOver()) return
+    if (this.#isOver) return
     this.record.failed(error)
     this.#status = statusOf(error)
     this.#stop()
@@ -130,7 +142,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   /** Sends what is due, if nothing is in flight. */
   takeTurn(): void {
-    if (this.#state !== 'idle') return
+    if (!this.#isIdle) return
     try {
       const message = this.#stream.take()
       if (message) this.#send(message, this.#options.encoder.encodeMessage(message))
@@ -139,35 +151,16 @@ export class StreamCall<Request extends AnyRequest, Message>
     }
   }
 
-  #handle(decoded: Decoded<Request>): void {
-    if (this.#isOver()) return
-    try {
-      // Two requests must not share one response.
-      if (this.#state === 'writing' && (decoded.kind === 'malformed' || decoded.request.responseNonce === '')) {
-        this.#hold(decoded)
-        return
-      }
-      if (decoded.kind === 'malformed')
-        throw new StreamRefusal('invalid-argument', `the message is not a ${this.#options.requestName}`)
-      if (decoded.request.errorDetail) this.#countNack()
-      this.#stream.receive(decoded.request)
-    } catch (error) {
-      this.refuse(error)
-      return
-    }
-    this.takeTurn()
-  }
-
-  #hold(decoded: Decoded<Request>): void {
-    this.connection.budget.chargeOrRefuse(heapBytes(decoded), 'more unread requests')
-    this.#held = decoded
+  #hold(message: Buffer): void {
+    this.connection.budget.chargeOrRefuse(message.length, 'more unread requests')
+    this.#held = Buffer.from(message)
     this.#requests.suspend()
   }
 
-  #takeHeld(): Decoded<Request> | undefined {
+  #takeHeld(): Buffer | undefined {
     const held = this.#held
     this.#held = undefined
-    if (held) this.connection.budget.release(heapBytes(held))
+    if (held) this.connection.budget.release(held.length)
     return held
   }
 
@@ -186,49 +179,35 @@ export class StreamCall<Request extends AnyRequest, Message>
       throw error
     }
     this.#sending = byteLength
-    this.#state = 'writing'
     this.#call.sendFrame(frame, this.connection.unsent, () => this.#onWritten(message))
   }
 
   /** Called when the message was written to the socket, which takes it as far as the peer's window is open. */
   #onWritten(message: Message): void {
-    if (this.#state !== 'writing') return
-    if (this.#stream.received) this.#call.onReceived(() => this.#onReceived(message))
-    this.#state = 'idle'
+    if (this.#isOver) return
+    if (this.#stream.received)
+      this.#call.onReceived(() => {
+        if (!this.#isOver) this.#stream.received?.(message)
+      })
     this.#hasAnswered = true
     this.connection.budget.release(this.#sending)
     this.#sending = 0
     const held = this.#takeHeld()
-    if (!held) {
-      this.takeTurn()
-      return
-    }
-    this.#handle(held)
-    if (!this.#isOver()) this.#requests.resume()
+    if (held) this.onMessage(held)
+    else this.takeTurn()
+    this.#requests.resume()
   }
 
-  #onReceived(message: Message): void {
-    if (!this.#isOver()) this.#stream.received?.(message)
-  }
-
-  /** A method, since TypeScript would narrow the field across calls that change it. */
-  #isOver(): boolean {
-    return this.#state === 'ended'
+  get #isIdle(): boolean {
+    return !this.#isOver && this.#sending === 0
   }
 
   #stop(): void {
-    this.#state = 'ended'
-    this.#requests.suspend()
+    this.#isOver = true
+    this.#requests.stop()
     this.#takeHeld()
     this.shared.pushes.delete(this)
     this.#subscriptions[Symbol.dispose]()
     this.receipts?.[Symbol.dispose]()
-  }
-
-  /** The HTTP/2 stream of the call is closed. */
-  #onGone(): void {
-    this.connection.budget.release(this.#sending)
-    this.record[Symbol.dispose]()
-    this.connection.budget.closeCall('stream')
   }
 }

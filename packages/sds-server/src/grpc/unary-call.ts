@@ -15,6 +15,9 @@ export interface UnaryMethod {
   answer(request: Buffer, call: UnaryCall): void
 }
 
+/** In place of a request that was handed out: a watch is open for hours, and charged for it no longer. */
+const TAKEN = Buffer.alloc(0)
+
 export class UnaryCall implements CallListener, Late {
   /** Called once when the call has ended, in any way. */
   onEnded: () => void = () => {}
@@ -60,8 +63,6 @@ export class UnaryCall implements CallListener, Late {
     this.#call.sendStatus(statusOf(error))
   }
 
-  onHeaders(): void {}
-
   #write(data: Buffer): void {
     const { messageBytes, budget } = this.connection
     // No message follows the end of a call: all later bytes count as overhead.
@@ -91,6 +92,7 @@ export class UnaryCall implements CallListener, Late {
       return
     }
     this.#stop('answering')
+    this.#request = TAKEN
     try {
       this.#method.answer(request, this)
     } catch (error) {
@@ -107,7 +109,10 @@ export class UnaryCall implements CallListener, Late {
     if (!this.#request) this.#host.fault(this.connection)
     this.#stop()
     this.onEnded()
-    this.#call.onClosed(() => this.connection.budget.closeCall(this.#method.kind))
+  }
+
+  onGone(): void {
+    this.connection.budget.closeCall(this.#method.kind)
   }
 
   #take(message: Buffer): void {

@@ -81,9 +81,8 @@ function writeDivided(
   ids: readonly number[],
   onReleased: () => void = () => {},
 ): WeakRef<ArrayBufferLike> {
-  const bytes = ResponseFrame.allocate(FRAME_BYTES - ResponseFrame.start)
-  bytes.fill('A')
-  const written = new ResponseFrame(bytes, [])
+  const written = new ResponseFrame(FRAME_BYTES - ResponseFrame.start)
+  written.bytes.fill('A')
   const release = written.release.bind(written)
   written.release = isWritten => {
     release(isWritten)
@@ -95,7 +94,7 @@ function writeDivided(
     const call = new Http2Call(stream, {}, new FakeClock())
     call.sendFrame(written.acquire(), unsent, () => assert.fail('it was never written whole'))
   }
-  return new WeakRef(bytes.buffer)
+  return new WeakRef(written.bytes.buffer)
 }
 
 async function isCollected(memory: WeakRef<ArrayBufferLike>): Promise<boolean> {

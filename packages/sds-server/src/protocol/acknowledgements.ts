@@ -53,8 +53,12 @@ export class Acknowledgements {
   /** Reports an ACK or NACK; returns whether it answers the last response. */
   acknowledge(nonce: string, error: { readonly message: string } | undefined): boolean {
     const detail = error && scrubPeerText(error.message)
-    const message = this.#take(nonce)
-    if (message) for (const secret of message.secrets) this.#report(secret, message.sentAt, detail)
+    const sent = this.#unanswered.find(each => each.nonce === nonce)
+    if (sent) {
+      const rest = this.#unanswered.length === 1 ? NOTHING_UNANSWERED : this.#unanswered.filter(each => each !== sent)
+      this.#unanswered = rest
+      for (const secret of sent.secrets) this.#report(secret, sent.sentAt, detail)
+    }
     if (nonce === this.#lastNonce) return true
     this.#context.record.report({ kind: 'stale' })
     return false
@@ -82,13 +86,5 @@ export class Acknowledgements {
       if (room < 0) break
     }
     return start === 0 ? this.#unanswered : this.#unanswered.slice(start)
-  }
-
-  #take(nonce: string): SentMessage | undefined {
-    const index = this.#unanswered.findIndex(sent => sent.nonce === nonce)
-    if (index === -1) return undefined
-    const message = this.#unanswered[index]
-    this.#unanswered = this.#unanswered.length === 1 ? NOTHING_UNANSWERED : this.#unanswered.toSpliced(index, 1)
-    return message
   }
 }

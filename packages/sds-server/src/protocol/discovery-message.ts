@@ -60,20 +60,10 @@ function isSame(a: readonly NamedSecret[], b: readonly NamedSecret[]): boolean {
   return a.length === b.length && a.every(({ name, item }, index) => name === b[index]?.name && item === b[index].item)
 }
 
-const MAX_COMBINED = 1_000
-const combined = new Map<string, string>()
-
 /** The version of several resources: it does not depend on their order. */
 export function combinedVersion(resources: readonly NamedSecret[]): string {
   const [first] = resources
   if (first && resources.length === 1) return first.item.version
   const versions = resources.map(({ item }) => item.version)
-  const all = versions.sort().join()
-  const known = combined.get(all)
-  if (known !== undefined) return known
-  const version = hash('sha256', all)
-  // Streams repeat a few combinations.
-  if (combined.size >= MAX_COMBINED) combined.clear()
-  combined.set(all, version)
-  return version
+  return hash('sha256', versions.sort().join())
 }

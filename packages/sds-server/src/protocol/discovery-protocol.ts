@@ -3,7 +3,7 @@ import type { StreamReceipts } from '@livery/core'
 import type { Clock } from '@livery/core/plugin'
 import type { MessageComposer } from './discovery-message.ts'
 import type { DiscoveryMessage, SecretReference } from './response-content.ts'
-import type { HoldBudget, Resolution, SecretSource, SecretView } from './secret-source.ts'
+import type { NameBudget, Resolution, SecretSource, SecretView } from './secret-source.ts'
 
 /** An event on a stream, for the ledger, logs and metrics. */
 export type StreamReport =
@@ -39,34 +39,20 @@ export interface SubscribedName {
   readonly rejected: string | undefined
 }
 
-/** Counts the names that are held for a caller, each by its length. */
-export interface NameBudget {
-  /** Throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
-  addName(length: number): void
-  removeName(length: number): void
-}
-
-/** How many refused names of a caller are reported with their name: each is a line in the ledger and the log. */
-interface RefusalRate {
-  reportsRefusal(): boolean
-}
-
-/** The part of its dependencies that all streams of a socket have. */
-interface SharedContext {
-  readonly source: Pick<SecretSource, 'watch' | 'request' | 'current'>
-  /** The most names on one stream. */
-  readonly maxNames: number
-  readonly messages: MessageComposer
-  readonly clock: Pick<Clock, 'now'>
-}
-
 /** The dependencies of a stream's state machine. */
 export interface StreamContext {
-  readonly shared: SharedContext
+  /** The part that all streams of a socket have. */
+  readonly shared: {
+    readonly source: Pick<SecretSource, 'watch' | 'request' | 'current'>
+    /** The most names on one stream. */
+    readonly maxNames: number
+    readonly messages: MessageComposer
+    readonly clock: Pick<Clock, 'now'>
+  }
   readonly connection: {
     /** It can change between calls. */
     readonly permission: SecretView
-    readonly budget: NameBudget & HoldBudget & RefusalRate
+    readonly budget: NameBudget
   }
   readonly record: { report(report: StreamReport): void }
   /** Receives what the peer was sent and how it answered; absent if no one needs it. */

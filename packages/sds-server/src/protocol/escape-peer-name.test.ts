@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { property, string, assert as verify } from 'fast-check'
-import { escapePeerName } from './escape-peer-name.ts'
+import { escapeNodeId, escapePeerName } from './escape-peer-name.ts'
 
 test('a name as it should be is kept', () => {
   const name = 'spiffe://cluster.local/ns/default/sa/web'
@@ -17,6 +17,11 @@ test('whatever could forge a line, a field, a label or a page is escaped', () =>
 
 test('a long name is cut, and its length is given', () => {
   assert.equal(escapePeerName('x'.repeat(1_000_000)), `${'x'.repeat(256)}... (1000000 characters)`)
+})
+
+test('a node id is cut where its escapes make it long, and else as a name', () => {
+  assert.equal(escapeNodeId('\u{1f600}'.repeat(256)), escapePeerName('\u{1f600}'.repeat(256)).slice(0, 288))
+  assert.equal(escapeNodeId('x'.repeat(1_000_000)), escapePeerName('x'.repeat(1_000_000)))
 })
 
 test('every name becomes one line of ASCII without quotes', async () => {

@@ -1,11 +1,18 @@
 /** Text that came from a peer, made fit for one line of a log, a metric or the ledger. */
 
 const MAX_NAME = 256
+const MAX_NODE_ID = 288
 
 /** A resource name or node id in printable ASCII without quotes and backslashes, cut at 256 characters. */
 export function escapePeerName(text: string): string {
   if (text.length <= MAX_NAME) return escapeName(text)
   return `${escapeName(copyStart(text, MAX_NAME))}... (${text.length} characters)`
+}
+
+/** As `escapePeerName`, cut also where escapes make it long: each stream keeps it. */
+export function escapeNodeId(text: string): string {
+  const escaped = escapePeerName(text)
+  return escaped.length <= MAX_NODE_ID ? escaped : copyStart(escaped, MAX_NODE_ID)
 }
 
 /** The first characters as a separate text: in V8 a slice would keep the whole text in memory. */

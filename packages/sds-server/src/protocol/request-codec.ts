@@ -1,22 +1,18 @@
 /** Requests from bytes, and their checks. Fields that Livery does not use, above all Envoy's 61 kB of extensions, are skipped unread. */
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { DeltaDiscoveryRequest, DiscoveryRequest } from '../gen/envoy/service/discovery/v3/discovery.ts'
-import { escapePeerName } from './escape-peer-name.ts'
+import { escapeNodeId, escapePeerName } from './escape-peer-name.ts'
 import { SECRET_TYPE_URL } from './response-content.ts'
 import { StreamRefusal } from './stream-refusal.ts'
 import { readTextRequest } from './text-request.ts'
 
 const MAX_NAME_BYTES = 2048
 
-/** Malformed bytes are a result and no exception: they are the peer's fault, not a bug. */
-export type Decoded<Request> = { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
+const decodeAnyDiscoveryRequest = decoder(DiscoveryRequest, 'discovery request')
+export const decodeDeltaRequest = decoder(DeltaDiscoveryRequest, 'discovery request')
 
-const decodeAnyDiscoveryRequest = decoder(DiscoveryRequest)
-export const decodeDeltaRequest = decoder(DeltaDiscoveryRequest)
-
-export function decodeDiscoveryRequest(bytes: Buffer): Decoded<DiscoveryRequest> {
-  const request = readTextRequest(bytes)
-  return request ? { kind: 'request', request } : decodeAnyDiscoveryRequest(bytes)
+export function decodeDiscoveryRequest(bytes: Buffer): DiscoveryRequest {
+  return readTextRequest(bytes) ?? decodeAnyDiscoveryRequest(bytes)
 }
 
 /**
@@ -33,7 +29,7 @@ export function checkTypeUrl(typeUrl: string): void {
 
 /** Refuses a stream whose first request has no node id; later requests may leave the node out. */
 export function checkNode(node: { readonly id: string } | undefined): string {
-  if (node?.id) return escapePeerName(node.id)
+  if (node?.id) return escapeNodeId(node.id)
   throw new StreamRefusal(
     'invalid-argument',
     'missing node information: the first request of a stream has to set node.id',
@@ -64,26 +60,17 @@ function nameProblem(name: string): string | undefined {
   return undefined
 }
 
-/** About how many bytes of the heap a decoded value takes. */
-export function heapBytes(value: unknown): number {
-  if (typeof value === 'string') return 32 + 2 * value.length
-  if (typeof value !== 'object' || value === null) return 8
-  let bytes = 64
-  for (const [key, each] of Object.entries(value))
-    bytes += heapBytes(each) + (Array.isArray(value) ? 8 : 2 * key.length)
-  return bytes
-}
-
-/** Decodes the messages of one type. */
-export function decoder<Request>(codec: {
-  decode(reader: BinaryReader): Request
-}): (bytes: Buffer) => Decoded<Request> {
+/** Decodes the messages of one type, which `what` names. The decoder throws a `StreamRefusal` for all other bytes. */
+export function decoder<Request>(
+  codec: { decode(reader: BinaryReader): Request },
+  what: string,
+): (bytes: Buffer) => Request {
   return bytes => {
     try {
-      return { kind: 'request', request: codec.decode(new RequestReader(bytes)) }
+      return codec.decode(new RequestReader(bytes))
     } catch {
       // Whatever the reader throws (RangeError, TypeError, Error), the bytes are at fault.
-      return { kind: 'malformed' }
+      throw new StreamRefusal('invalid-argument', `the message is not a ${what}`)
     }
   }
 }

@@ -12,10 +12,10 @@ test('resource names mean what Envoy, Istio and SPIRE configurations mean by the
   assert.deepEqual(parse('ALL'), { kind: 'all-bundles' })
   const identity = 'spiffe://cluster.local/ns/default/sa/web'
   assert.deepEqual(parse(identity), { kind: 'identity', identity })
-  assert.deepEqual(parse('file-root:system'), { kind: 'files', secret: { kind: 'file-roots', file: 'system' } })
+  assert.deepEqual(parse('file-root:system'), { kind: 'file-roots', file: 'system' })
   const pair = { kind: 'file-pair', chain: '/etc/certs/cert-chain.pem', key: '/etc/certs/key.pem' }
-  assert.deepEqual(parse('file-cert:/etc/certs/cert-chain.pem~/etc/certs/key.pem'), { kind: 'files', secret: pair })
-  assert.deepEqual(parse('sds://gateway'), { kind: 'files', secret: gateway })
+  assert.deepEqual(parse('file-cert:/etc/certs/cert-chain.pem~/etc/certs/key.pem'), pair)
+  assert.deepEqual(parse('sds://gateway'), gateway)
   for (const text of [
     'sds://other',
     'Default',

@@ -1,7 +1,7 @@
 /** Parses SDS resource names: the grammar that Envoy, Istio and SPIRE configurations use. */
-import type { FileSecretName } from '@livery/core'
+import type { FileSecretName, SecretName } from '@livery/core'
 import { isFileName, parseFileName } from '@livery/core/file-secrets'
-import { isSpiffeId, type SpiffeId, trustDomainProblem } from '@livery/core/plugin'
+import { isSpiffeId, trustDomainProblem } from '@livery/core/plugin'
 
 /** A parsed SDS resource name. */
 type ResourceName =
@@ -9,14 +9,11 @@ type ResourceName =
   | { readonly kind: 'own-identity' }
   /** The trust bundle of the agent's trust domain (`ROOTCA`). */
   | { readonly kind: 'own-bundle' }
-  /** The bundles of all trust domains, each apart (`ALL`). */
-  | { readonly kind: 'all-bundles' }
-  /** `spiffe://<trust domain>/<path>` */
-  | { readonly kind: 'identity'; readonly identity: SpiffeId }
-  /** `spiffe://<trust domain>` */
-  | { readonly kind: 'bundle'; readonly trustDomain: string }
-  /** `file-cert:<chain>~<key>`, `file-root:<file>`, `file-root:system`, `kubernetes://[<namespace>/]<name>[-cacert]`, `token://<audience>` */
-  | { readonly kind: 'files'; readonly secret: FileSecretName }
+  /**
+   * `ALL`, `spiffe://<trust domain>/<path>`, `spiffe://<trust domain>`, `file-cert:<chain>~<key>`, `file-root:<file>`,
+   * `file-root:system`, `kubernetes://[<namespace>/]<name>[-cacert]`, `token://<audience>`
+   */
+  | SecretName
   /** Anything else, with the reason. */
   | { readonly kind: 'unknown'; readonly reason: string }
 
@@ -50,10 +47,10 @@ export function parseResourceName(text: string, names: ResourceNames): ResourceN
   }
   if (isFileName(text)) {
     const secret = parseFileName(text, names.namespace)
-    return typeof secret === 'string' ? { kind: 'unknown', reason: `it ${secret}` } : { kind: 'files', secret }
+    return typeof secret === 'string' ? { kind: 'unknown', reason: `it ${secret}` } : secret
   }
   const secret = names.files?.get(text)
-  if (secret) return { kind: 'files', secret }
+  if (secret) return secret
   return {
     kind: 'unknown',
     reason: `it is none of "${names.default}", "${names.root}", "${names.all}", a SPIFFE ID, "spiffe://<trust domain>", "file-cert:CHAIN~KEY", "file-root:FILE", "kubernetes://NAMESPACE/NAME", "token://AUDIENCE"`,

@@ -20,6 +20,8 @@ export interface ResponseContent {
   readonly removed: readonly string[]
   /** Whether SotW reports a removed name as a resource whose time is over. Default: false. */
   readonly isExpired?: boolean
+  /** Whether more than one stream has got it. Default: false. */
+  readonly isShared?: boolean
 }
 
 /** One response to be sent. */
@@ -28,8 +30,6 @@ export interface DiscoveryMessage extends ResponseContent {
   readonly number: number
   /** Its resources for the ledger and the log. */
   readonly secrets: readonly SentSecret[]
-  /** Whether more than one stream has got it. */
-  readonly isShared: boolean
 }
 
 /** A secret under its requested name, escaped, and under its ledger's name. */

@@ -5,8 +5,8 @@ import type { FrameMemory } from './frame-memory.ts'
 /** Compressed flag and length: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
 const PREFIX_BYTES = 5
 
-/** Where in the message a key belongs, in the form in which it is sent. */
-export interface KeySlot {
+/** Where a key belongs in a frame, in the form in which it is sent. */
+interface KeySlot {
   readonly key: Pick<SealedKey, 'byteLength' | 'copyTo'>
   readonly offset: number
 }
@@ -16,45 +16,31 @@ export interface KeySlot {
  * at all other times there are zeros in their place.
  */
 export class ResponseFrame {
-  /** Prefix and message. Never change it, and read it only while acquired. */
+  /** Prefix and message. Fill it before the first `acquire`, with zeros for the keys; then read it only while acquired. */
   readonly bytes: Buffer
-  readonly #slots: readonly KeySlot[]
+  /** Filled in with `bytes`. */
+  readonly slots: KeySlot[] = []
   readonly #memory: FrameMemory | undefined
   #writers = 0
 
-  /**
-   * Takes over `bytes`: the prefix, which is filled in here, and the message without its keys. `memory`: their origin, for
-   * a frame that is written once.
-   */
-  constructor(bytes: Buffer, slots: readonly KeySlot[], memory?: FrameMemory) {
-    this.bytes = bytes
-    this.#slots = slots
+  /** Has room for a message of `length` bytes. `memory`: reused for frames that are written once. */
+  constructor(length: number, memory?: FrameMemory) {
+    const bytes = PREFIX_BYTES + length
+    // Never from Node's pool, which is not wiped.
+    this.bytes = memory?.take(bytes) ?? Buffer.allocUnsafeSlow(bytes)
     this.#memory = memory
-    bytes.writeUInt8(0, 0)
-    bytes.writeUInt32BE(bytes.length - PREFIX_BYTES, 1)
+    this.bytes.writeUInt8(0, 0)
+    this.bytes.writeUInt32BE(length, 1)
   }
 
-  /**
-   * Room for a message of `length` bytes behind its prefix: from `memory`, or newly allocated. Never from Node's pool, which
-   * is not wiped.
-   */
-  static allocate(length: number, memory?: FrameMemory): Buffer {
-    return memory ? memory.take(PREFIX_BYTES + length) : Buffer.allocUnsafeSlow(PREFIX_BYTES + length)
-  }
-
-  /** Where the message starts in what `allocate` returns. */
+  /** Where the message starts in `bytes`. */
   static readonly start = PREFIX_BYTES
-
-  /** The message without the prefix. */
-  get message(): Buffer {
-    return this.bytes.subarray(PREFIX_BYTES)
-  }
 
   /** Call it before each write. Throws, and acquires nothing, if a key was wiped meanwhile. */
   acquire(): this {
     if (this.#writers === 0) {
       try {
-        for (const { key, offset } of this.#slots) key.copyTo(this.bytes, offset)
+        for (const { key, offset } of this.slots) key.copyTo(this.bytes, offset)
       } catch (error) {
         this.#wipe()
         throw error
@@ -76,6 +62,6 @@ export class ResponseFrame {
   }
 
   #wipe(): void {
-    for (const { key, offset } of this.#slots) this.bytes.fill(0, offset, offset + key.byteLength)
+    for (const { key, offset } of this.slots) this.bytes.fill(0, offset, offset + key.byteLength)
   }
 }

@@ -4,6 +4,7 @@ import { setImmediate } from 'node:timers/promises'
 import { AllBundlesSecret } from '@livery/core'
 import { privateKeyOf } from '@livery/core/testing'
 import { collectGarbage } from '../../../core/test/heap-growth.ts'
+import { payloadOf } from '../../test/frame-payload.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { API, WEB } from '../../test/running-server.ts'
 import { namesOf, secretsOf } from '../../test/sds-client.ts'
@@ -26,7 +27,7 @@ function named(...names: readonly (typeof WEB)[]) {
 
 test('a SotW response has every field in its place', () => {
   const message = { nonce: 'n', version: 'v', resources: named(WEB, API), removed: [] }
-  const response = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
+  const response = DiscoveryResponse.decode(payloadOf(sotwEncoder().encodeMessage(message)))
   assert.equal(response.nonce, 'n')
   assert.equal(response.versionInfo, 'v')
   assert.equal(response.typeUrl, SECRET_TYPE_URL)
@@ -35,7 +36,7 @@ test('a SotW response has every field in its place', () => {
 
 test('in SotW a name without a secret has one with an empty list of session ticket keys', () => {
   const message = { nonce: 'n', version: 'v', resources: [], removed: ['kubernetes://gateway', 'other'] }
-  const { resources, nonce } = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
+  const { resources, nonce } = DiscoveryResponse.decode(payloadOf(sotwEncoder().encodeMessage(message)))
   assert.equal(nonce, 'n')
   assert.deepEqual(
     resources.map(({ typeUrl, value }) => [typeUrl, value.toString('latin1')]),
@@ -48,7 +49,7 @@ test('in SotW a name without a secret has one with an empty list of session tick
 
 test('a Delta response has every field in its place', () => {
   const message = { nonce: 'n', version: 'v', resources: named(WEB, API), removed: ['gone'] }
-  const response = DeltaDiscoveryResponse.decode(deltaEncoder().encode(message).message)
+  const response = DeltaDiscoveryResponse.decode(payloadOf(deltaEncoder().encodeMessage(message)))
   assert.equal(response.nonce, 'n')
   assert.equal(response.systemVersionInfo, 'v')
   assert.equal(response.typeUrl, SECRET_TYPE_URL)
@@ -70,7 +71,7 @@ test('a secret is encoded for its first response, and from the second on once a 
   const push = (name: string, nonce: string) => {
     const item = own.current({ kind: 'identity', identity: WEB })
     assert.ok(item)
-    return encoder.encode({ nonce, version: item.version, resources: [{ name, item }], removed: [] })
+    return encoder.encodeMessage({ nonce, version: item.version, resources: [{ name, item }], removed: [] })
   }
   for (const [name, nonce] of [
     [WEB, '1'],
@@ -82,8 +83,8 @@ test('a secret is encoded for its first response, and from the second on once a 
     const item = own.current({ kind: 'identity', identity: WEB })
     assert.equal(item?.kind, 'certificate')
     assert.ok(
-      push(name, nonce)
-        .message.toString('latin1')
+      payloadOf(push(name, nonce))
+        .toString('latin1')
         .endsWith(`${nonce}${privateKeyOf(item)}x`),
     )
   }
@@ -106,7 +107,7 @@ test('a certificate with one stream costs no encoded form', async () => {
   }
   const encodeAll = () => {
     for (const item of items)
-      encoder.encode({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] }).release(true)
+      encoder.encodeMessage({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] }).release(true)
     return buffersInUse()
   }
   const before = await buffersInUse()
@@ -121,7 +122,7 @@ test('texts of any length have their place in a response', () => {
   for (const length of [0, 1, 127, 128, 300, 20_000]) {
     const text = 'é'.repeat(length)
     const message = { nonce: text, version: text, resources: [], removed: [text, 'x'] }
-    const response = DeltaDiscoveryResponse.decode(deltaEncoder().encode(message).message)
+    const response = DeltaDiscoveryResponse.decode(payloadOf(deltaEncoder().encodeMessage(message)))
     assert.deepEqual(
       [response.nonce, response.systemVersionInfo, ...response.removedResources],
       [text, text, text, 'x'],
@@ -148,14 +149,14 @@ test('a frame holds its key from the first writer to the last, and zeros before 
   const message = new MessageComposer('e').compose([{ name: WEB, item }], [], 0)
   const encoder = sotwEncoder()
   const frame = encoder.encodeMessage({ ...message, isShared: true })
-  assert.deepEqual(keyIn(frame.message), key)
+  assert.deepEqual(keyIn(payloadOf(frame)), key)
   frame.acquire()
   frame.release(true)
-  assert.deepEqual(keyIn(frame.message), key)
+  assert.deepEqual(keyIn(payloadOf(frame)), key)
   frame.release(true)
-  assert.deepEqual(keyIn(frame.message), Buffer.alloc(key.length))
+  assert.deepEqual(keyIn(payloadOf(frame)), Buffer.alloc(key.length))
   assert.equal(frame.bytes.includes(key.subarray(30, 60)), false)
-  assert.deepEqual(keyIn(frame.acquire().message), key)
+  assert.deepEqual(keyIn(payloadOf(frame.acquire())), key)
   frame.release(true)
 })
 
@@ -163,10 +164,11 @@ test('what is kept of an encoded secret holds no key, in either form', async () 
   const item = certificate(await MemorySource.create(WEB))
   const key = privateKeyOf(item)
   for (const encoder of [sotwEncoder(), deltaEncoder()]) {
-    const encode = () => encoder.encode({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] })
+    const encode = () =>
+      encoder.encodeMessage({ nonce: '', version: '', resources: [{ name: WEB, item }], removed: [] })
     for (let responses = 0; responses < 2; responses++) encode().release(true)
     const frame = encode()
-    assert.equal(frame.message.indexOf(key), frame.message.lastIndexOf(key))
+    assert.equal(payloadOf(frame).indexOf(key), payloadOf(frame).lastIndexOf(key))
     frame.release(true)
     assert.equal(frame.bytes.includes(key.subarray(30, 60)), false)
   }
@@ -176,20 +178,20 @@ test('a secret whose key was wiped cannot be encoded, and a frame of it not be w
   const item = certificate(await MemorySource.create(WEB))
   const encoder = sotwEncoder()
   const message = { nonce: 'n', version: 'v', resources: [{ name: WEB, item }], removed: [] }
-  const frame = encoder.encode(message)
+  const frame = encoder.encodeMessage(message)
   const key = privateKeyOf(item)
   item.wipe()
-  assert.deepEqual(keyIn(frame.message), key, 'a write that has begun continues')
+  assert.deepEqual(keyIn(payloadOf(frame)), key, 'a write that has begun continues')
   frame.release(true)
   assert.throws(() => frame.acquire(), /it was wiped/)
-  assert.throws(() => encoder.encode(message), /it was wiped/)
-  assert.deepEqual(keyIn(frame.message), Buffer.alloc(key.length))
+  assert.throws(() => encoder.encodeMessage(message), /it was wiped/)
+  assert.deepEqual(keyIn(payloadOf(frame)), Buffer.alloc(key.length))
 })
 
 test('a frame is what gRPC puts on the wire: a flag, a length and the message', () => {
-  const frame = deltaEncoder().encode({ nonce: 'n', version: 'v', resources: [], removed: [] })
-  assert.deepEqual([frame.bytes.readUInt8(0), frame.bytes.readUInt32BE(1)], [0, frame.message.length])
-  assert.deepEqual(frame.bytes.subarray(5), frame.message)
+  const frame = deltaEncoder().encodeMessage({ nonce: 'n', version: 'v', resources: [], removed: [] })
+  assert.deepEqual([frame.bytes.readUInt8(0), frame.bytes.readUInt32BE(1)], [0, payloadOf(frame).length])
+  assert.deepEqual(frame.bytes.subarray(5), payloadOf(frame))
 })
 
 test("the bundles of all trust domains are a configuration of Envoy's SPIFFE validator, each apart", () => {
@@ -198,7 +200,7 @@ test("the bundles of all trust domains are a configuration of Envoy's SPIFFE val
   const bundles = ['cluster.local', 'other.example'].map(trustDomain => ({ trustDomain, bundle }))
   const item = new AllBundlesSecret({ version: 'v', own: bundle, bundles })
   const message = { nonce: 'n', version: 'v', resources: [{ name: 'ALL', item }], removed: [] }
-  const { resources } = DiscoveryResponse.decode(sotwEncoder().encode(message).message)
+  const { resources } = DiscoveryResponse.decode(payloadOf(sotwEncoder().encodeMessage(message)))
   const { name, type } = Secret.decode(resources[0]?.value ?? Buffer.alloc(0))
   assert.equal(name, 'ALL')
   assert.ok(type?.$case === 'validationContext')

@@ -5,8 +5,8 @@ import { Secret } from '../gen/envoy/extensions/transport_sockets/tls/v3/secret.
 import { DeltaDiscoveryResponse, DiscoveryResponse } from '../gen/envoy/service/discovery/v3/discovery.ts'
 import { FrameMemory } from './frame-memory.ts'
 import { deltaRemoved, sotwRemoved } from './removed-name.ts'
-import { type DiscoveryMessage, type NamedSecret, type ResponseContent, SECRET_TYPE_URL } from './response-content.ts'
-import { type KeySlot, ResponseFrame } from './response-frame.ts'
+import { type NamedSecret, type ResponseContent, SECRET_TYPE_URL } from './response-content.ts'
+import { ResponseFrame } from './response-frame.ts'
 import { textFieldLength, writeTextField } from './text-field.ts'
 import { validationContext } from './validation-context.ts'
 
@@ -27,10 +27,9 @@ interface EncodedResource {
 export class ResponseEncoder {
   readonly #encodeResource: (secret: NamedSecret, key: Buffer) => Uint8Array
   readonly #encodeRemoved: (name: string, isExpired: boolean) => Uint8Array
-  readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource>>()
-  /** Items encoded for one response so far: most certificates have one stream, and keeping them would cost 2 kB each. */
-  readonly #once = new WeakSet<SecretItem>()
-  readonly #shared = new WeakMap<DiscoveryMessage, ResponseFrame>()
+  /** By name; `undefined` after one response: most certificates have one stream, and keeping them would cost 2 kB each. */
+  readonly #encoded = new WeakMap<SecretItem, Map<string, EncodedResource> | undefined>()
+  readonly #shared = new WeakMap<ResponseContent, ResponseFrame>()
   readonly #memory = new FrameMemory()
 
   /** `encodeResource` is given bytes to encode in the place of the key; `encodeRemoved` a name that has no secret. */
@@ -42,19 +41,14 @@ export class ResponseEncoder {
     this.#encodeRemoved = encodeRemoved
   }
 
-  /** A frame that is acquired for one write. One that several streams get is encoded once. */
-  encodeMessage(message: DiscoveryMessage): ResponseFrame {
-    if (!message.isShared) return this.encode(message)
+  /** A frame that is acquired for one write. One that several streams get is encoded once. Throws if a key was wiped. */
+  encodeMessage(message: ResponseContent): ResponseFrame {
+    if (!message.isShared) return this.#encode(message, this.#memory)
     const present = this.#shared.get(message)
     if (present) return present.acquire()
     const frame = this.#encode(message)
     this.#shared.set(message, frame)
     return frame
-  }
-
-  /** A frame that is acquired for one write, and for no other. Throws if a key was wiped. */
-  encode(content: ResponseContent): ResponseFrame {
-    return this.#encode(content, this.#memory)
   }
 
   #encode(content: ResponseContent, memory?: FrameMemory): ResponseFrame {
@@ -65,21 +59,21 @@ export class ResponseEncoder {
     const absent = removed.length === 0 ? NONE_REMOVED : removed.map(name => this.#encodeRemoved(name, isExpired))
     for (const bytes of absent) length += bytes.length
 
-    const frame = ResponseFrame.allocate(length, memory)
-    let end = writeTextField(frame, ResponseFrame.start, FIELDS.version, version)
-    frame.set(TYPE_URL_FIELD, end)
-    end = writeTextField(frame, end + TYPE_URL_FIELD.length, FIELDS.nonce, nonce)
+    const frame = new ResponseFrame(length, memory)
+    const target = frame.bytes
+    let end = writeTextField(target, ResponseFrame.start, FIELDS.version, version)
+    target.set(TYPE_URL_FIELD, end)
+    end = writeTextField(target, end + TYPE_URL_FIELD.length, FIELDS.nonce, nonce)
     for (const bytes of absent) {
-      frame.set(bytes, end)
+      target.set(bytes, end)
       end += bytes.length
     }
-    const slots: KeySlot[] = []
     for (const { bytes, key, keyOffset } of bodies) {
-      frame.set(bytes, end)
-      if (key) slots.push({ key, offset: end + keyOffset })
+      target.set(bytes, end)
+      if (key) frame.slots.push({ key, offset: end + keyOffset })
       end += bytes.length
     }
-    return new ResponseFrame(frame, slots, memory).acquire()
+    return frame.acquire()
   }
 
   #resource(secret: NamedSecret): EncodedResource {
@@ -89,8 +83,7 @@ export class ResponseEncoder {
     if (present) return present
     const encoded = encodeWithoutKey(secret, this.#encodeResource)
     if (byName) byName.set(name, encoded)
-    else if (this.#once.has(item)) this.#encoded.set(item, new Map([[name, encoded]]))
-    else this.#once.add(item)
+    else this.#encoded.set(item, this.#encoded.has(item) ? new Map([[name, encoded]]) : undefined)
     return encoded
   }
 }

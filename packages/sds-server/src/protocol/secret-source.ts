@@ -27,7 +27,7 @@ export interface SecretSource {
 }
 
 /** The secrets that others write: a name is watched while somebody has it. */
-interface FileSource {
+export interface FileSource {
   /** How many more names of the kind of `name` can be watched, for all callers together. */
   room(name: FileSecretName): number
   /** Why one more name finds no room whatever `room` is; after "it …". */
@@ -53,7 +53,7 @@ export type Resolution =
 /** The secrets that one caller is allowed. */
 export interface SecretView {
   /** Decides on a name; files, and an identity that would be issued on demand, are granted if `budget` has room. */
-  resolve(name: string, budget: HoldBudget): Resolution
+  resolve(name: string, budget: NameBudget): Resolution
   /** All names that the caller is allowed, the bundle first; throws a `StreamRefusal` if they are over `limit`. */
   everything(limit: number): readonly string[]
   /**
@@ -65,21 +65,20 @@ export interface SecretView {
   mayHave(secret: SecretName): boolean
 }
 
-/** Counts what is kept at a caller's request; `isHeld` reports whether an earlier identity is still kept. */
-export interface HoldBudget {
-  /** Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. */
+/** Counts the names of a caller, and what is kept at its request. */
+export interface NameBudget {
+  /** Counts a name that a stream has; throws a `StreamRefusal` (RESOURCE_EXHAUSTED) where there is no room. */
+  addName(length: number): void
+  removeName(length: number): void
+  /** Whether the next refused name is reported as such: each is a line in the ledger and the log. */
+  reportsRefusal(): boolean
+  /**
+   * Whether one more identity may be issued; else whether its caller holds too many, or asks too fast. `isHeld` reports
+   * whether an earlier one is still kept.
+   */
   takeIdentity(identity: SpiffeId, isHeld: (identity: SpiffeId) => boolean): 'granted' | 'too-many' | 'too-fast'
   /** Whether one more name of a secret that others write may be watched; else which bound has no room. */
-  takeFiles(name: string, room: FileRoom): 'granted' | 'caller' | 'process'
-}
-
-/** The names of one kind that are watched, for all callers together. */
-export interface FileRoom {
-  /** `secrets`: Kubernetes Secrets; far fewer of them can be watched. */
-  readonly kind: 'files' | 'secrets'
-  holds(name: string): boolean
-  /** How many more can be watched. */
-  readonly room: number
+  takeFiles(name: FileSecretName, source: FileSource): 'granted' | 'caller' | 'process'
 }
 
 /** The name under which a secret has its ledger: the SPIFFE ID of the identity or of the trust domain, `all-bundles`, or the name of the files. */

@@ -21,10 +21,6 @@ interface Subscription {
   isDue: boolean
 }
 
-type SubscriptionContext = Pick<StreamContext, 'connection' | 'record' | 'wake'> & {
-  readonly shared: Pick<StreamContext['shared'], 'source'>
-}
-
 /** Longer than any version that this server sends. */
 const MAX_VERSION = 128
 
@@ -33,14 +29,14 @@ const MAX_VERSION = 128
  * once the rules or the identities change. The budget of the caller bounds all entries.
  */
 export class Subscriptions implements Disposable {
-  readonly #context: SubscriptionContext
+  readonly #context: Omit<StreamContext, 'receipts'>
   readonly #entries = new Map<string, Subscription>()
   /** Distinct entries, in the order in which they became due. */
   #due: Subscription[] = NONE_DUE
   #removed: Set<string> | undefined
 
   /** `wake` is never called during a call of the subscriptions. */
-  constructor(context: SubscriptionContext) {
+  constructor(context: Omit<StreamContext, 'receipts'>) {
     this.#context = context
   }
 
@@ -147,7 +143,6 @@ export class Subscriptions implements Disposable {
 
   /** The newest version of everything due. The peer counts as having it from now on. */
   takeDue(): NamedSecret[] {
-    if (this.#due.length === 0) return []
     const secrets: NamedSecret[] = []
     for (const entry of this.#due) {
       entry.isDue = false
@@ -213,7 +208,11 @@ export class Subscriptions implements Disposable {
       isDue: false,
     }
     this.#entries.set(name, entry)
-    this.#watch(entry)
+    if (resolution.kind === 'refused') return entry
+    const { source } = this.#context.shared
+    entry.watch = source.watch(resolution.secret, item => this.#onChange(entry, item))
+    if (resolution.kind === 'granted' && resolution.secret.kind === 'identity')
+      source.request(resolution.secret.identity)
     return entry
   }
 
@@ -245,15 +244,6 @@ export class Subscriptions implements Disposable {
       entry.allowedBy = permission
     }
     return shared.source.current(resolution.secret)
-  }
-
-  #watch(entry: Subscription): void {
-    const { resolution } = entry
-    if (resolution.kind === 'refused') return
-    const { source } = this.#context.shared
-    entry.watch = source.watch(resolution.secret, item => this.#onChange(entry, item))
-    if (resolution.kind === 'granted' && resolution.secret.kind === 'identity')
-      source.request(resolution.secret.identity)
   }
 
   #drop(entry: Subscription): void {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { test } from 'node:test'
 import { CertificateSecret, plainKeyVault, SealedKey } from '@livery/core'
+import { payloadOf } from '../../test/frame-payload.ts'
 import { MemorySource } from '../../test/memory-source.ts'
 import { WEB } from '../../test/running-server.ts'
 import { X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
@@ -24,7 +25,7 @@ test('streams with the same secrets share one frame, which holds the key only wh
   const encoder = new WorkloadEncoder(encodeSvids)
   const frame = encoder.encodeMessage(message)
   assert.equal(encoder.encodeMessage({ ...message }), frame)
-  const key = Buffer.from(X509SVIDResponse.decode(frame.message).svids[0]?.x509SvidKey ?? '')
+  const key = Buffer.from(X509SVIDResponse.decode(payloadOf(frame)).svids[0]?.x509SvidKey ?? '')
   assert.ok(createPrivateKey({ key, format: 'der', type: 'pkcs8' }))
   frame.release(true)
   assert.ok(frame.bytes.includes(key))
@@ -51,7 +52,7 @@ test('a key in an older form is sent as PKCS#8', async () => {
     privateKey,
   })
   const frame = new WorkloadEncoder(encodeSvids).encodeMessage({ ...message, svids: [{ ...svid, item: older }] })
-  const [sent] = X509SVIDResponse.decode(frame.message).svids
+  const [sent] = X509SVIDResponse.decode(payloadOf(frame)).svids
   assert.ok(sent)
   const key = createPrivateKey({ key: sent.x509SvidKey, format: 'der', type: 'pkcs8' })
   assert.ok(new X509Certificate(sent.x509Svid).checkPrivateKey(key))

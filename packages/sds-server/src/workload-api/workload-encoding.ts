@@ -2,7 +2,7 @@
 import type { AllBundlesSecret, CertificateSecret, TrustBundleSecret } from '@livery/core'
 import { pemBlocks, pemToDer, privateKeyToPkcs8, trustDomainOf } from '@livery/core/plugin'
 import { JWTBundlesResponse, X509BundlesResponse, X509SVID, X509SVIDResponse } from '../gen/spiffe/workload/workload.ts'
-import { type KeySlot, ResponseFrame } from '../protocol/response-frame.ts'
+import { ResponseFrame } from '../protocol/response-frame.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Svid, WorkloadMessage } from './workload-stream.ts'
 
@@ -113,18 +113,17 @@ function toFrame(parts: readonly Part[]): ResponseFrame {
     const reason = `these certificates and bundles are ${length} bytes: clients take at most ${MAX_RESPONSE_BYTES}`
     throw new StreamRefusal('resource-exhausted', reason)
   }
-  const bytes = ResponseFrame.allocate(length)
-  const slots: KeySlot[] = []
+  const frame = new ResponseFrame(length)
   let end = ResponseFrame.start
   for (const part of parts) {
-    if (part instanceof Uint8Array) bytes.set(part, end)
+    if (part instanceof Uint8Array) frame.bytes.set(part, end)
     else {
-      slots.push({ key: part, offset: end })
-      bytes.fill(0, end, end + part.byteLength)
+      frame.slots.push({ key: part, offset: end })
+      frame.bytes.fill(0, end, end + part.byteLength)
     }
     end += part.byteLength
   }
-  return new ResponseFrame(bytes, slots)
+  return frame
 }
 
 /** The key of a certificate in the form of the Workload API. */

@@ -2,11 +2,11 @@
 import type { WorkloadMethod } from '../events/sds-event.ts'
 import { X509SVIDRequest } from '../gen/spiffe/workload/workload.ts'
 import type { StreamCallContext, StreamMethod } from '../grpc/call-context.ts'
-import type { HeaderReader } from '../grpc/http2-call.ts'
+import type { Call } from '../grpc/http2-call.ts'
 import type { CallOpener } from '../grpc/session-guard.ts'
 import type { SocketCalls } from '../grpc/socket-calls.ts'
 import type { DiscoveryStream, StreamContext } from '../protocol/discovery-protocol.ts'
-import { type Decoded, decoder } from '../protocol/request-codec.ts'
+import { decoder } from '../protocol/request-codec.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { Subscriptions } from '../protocol/subscriptions.ts'
 import type { WorkloadEncoder } from './workload-encoding.ts'
@@ -45,7 +45,7 @@ export function workloadMethods(context: WorkloadContext, calls: SocketCalls): R
 type Method = StreamMethod<WorkloadRequest, WorkloadMessage>
 
 function methodOf(method: WorkloadMethod, context: WorkloadContext): Method {
-  const common = { method, context, requestName: 'request of the Workload API', decode: toRequest, checkHeaders }
+  const common = { method, context, decode: decodeWorkloadRequest, checkHeaders }
   switch (method) {
     case 'FetchX509SVID':
       return { ...common, ...served('svids', context.svids, context) }
@@ -87,23 +87,23 @@ function unserved(
   return {
     createStream: () => SILENT,
     encoder,
-    checkHeaders(header) {
-      checkHeaders(header)
+    checkHeaders(call) {
+      checkHeaders(call)
       throw new StreamRefusal('unimplemented', reason)
     },
   }
 }
 
-function checkHeaders(header: HeaderReader): void {
-  if (header(SECURITY_HEADER) === 'true') return
+function checkHeaders(call: Pick<Call, 'header'>): void {
+  if (call.header(SECURITY_HEADER) === 'true') return
   throw new StreamRefusal('invalid-argument', `the header "${SECURITY_HEADER}: true" is missing`)
 }
 
 /** The requests that are served have no fields. */
-export const decodeWorkloadRequest = decoder(X509SVIDRequest)
+const readRequest = decoder(X509SVIDRequest, 'request of the Workload API')
 const REQUEST: WorkloadRequest = { responseNonce: '', errorDetail: undefined }
 
-function toRequest(message: Buffer): Decoded<WorkloadRequest> {
-  const decoded = decodeWorkloadRequest(message)
-  return decoded.kind === 'malformed' ? decoded : { kind: 'request', request: REQUEST }
+export function decodeWorkloadRequest(message: Buffer): WorkloadRequest {
+  readRequest(message)
+  return REQUEST
 }

@@ -88,17 +88,13 @@ abstract class Peer<Request> {
     this.#subscriptions = subscriptions
   }
 
-  abstract decode(
-    bytes: Buffer,
-  ): { readonly kind: 'request'; readonly request: Request } | { readonly kind: 'malformed' }
+  abstract decode(bytes: Buffer): Request
   abstract encode(message: Message, nonce: string): Uint8Array
 
   /** `false` once the stream is refused. */
   says(said: Message): boolean {
-    const decoded = this.decode(damaged(said, this.encode(said, this.#nonceOf(said.nonce))))
-    if (decoded.kind === 'malformed') return false
     try {
-      this.#stream.receive(decoded.request)
+      this.#stream.receive(this.decode(damaged(said, this.encode(said, this.#nonceOf(said.nonce)))))
     } catch (error) {
       assert.ok(error instanceof StreamRefusal, error instanceof Error ? error.stack : String(error))
       return false

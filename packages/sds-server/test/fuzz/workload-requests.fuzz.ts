@@ -10,6 +10,7 @@ import { Subscriptions } from '../../src/protocol/subscriptions.ts'
 import { encodeSvids, WorkloadEncoder } from '../../src/workload-api/workload-encoding.ts'
 import { decodeWorkloadRequest } from '../../src/workload-api/workload-service.ts'
 import { WorkloadStream } from '../../src/workload-api/workload-stream.ts'
+import { payloadOf } from '../frame-payload.ts'
 import { MemorySource } from '../memory-source.ts'
 import { testBudget } from '../test-budget.ts'
 
@@ -43,8 +44,7 @@ export function run({ requests, allowed }: Input): void {
   const stream = new WorkloadStream(context, subscriptions, { content: 'svids', allBundles: names.all })
   try {
     requests.forEach((bytes, index) => {
-      if (decodeWorkloadRequest(Buffer.from(bytes)).kind === 'malformed') return
-      stream.receive({ responseNonce: '', errorDetail: undefined })
+      stream.receive(decodeWorkloadRequest(Buffer.from(bytes)))
       read(stream, current)
       current = allowed[index + 1] ?? current
       connection.permission = viewOf(current)
@@ -70,7 +70,7 @@ function read(stream: WorkloadStream, allowed: readonly string[]): void {
   const message = stream.take()
   if (!message) return
   const frame = encoder.encodeMessage(message)
-  const { svids } = X509SVIDResponse.decode(frame.message)
+  const { svids } = X509SVIDResponse.decode(payloadOf(frame))
   frame.release(true)
   assert.ok(svids.length > 0)
   for (const { spiffeId } of svids) assert.ok(allowed.includes(spiffeId), spiffeId)
