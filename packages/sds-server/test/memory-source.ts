@@ -81,7 +81,7 @@ export class MemorySource implements SecretSource {
   }
 
   request(identity: SpiffeId): void {
-    this.add(identity)
+    if (!this.#items.has(identity)) this.add(identity)
   }
 
   watch(name: SecretName, listener: Listener): Disposable {
