@@ -166,7 +166,7 @@ export class SecretManager implements AsyncDisposable {
   /**
    * Reports that somebody waits: an identity without a certificate becomes urgent. An unknown identity is issued on
    * demand, and kept while it is used and there is room. Without room the ledger says so, and it is issued once there
-   * is some, if it is watched.
+   * is some, if it is watched now and until then.
    */
   request(identity: SpiffeId): void {
     this.#engine.dispatch({ kind: 'asked', id: identity })

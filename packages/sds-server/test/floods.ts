@@ -96,6 +96,7 @@ const LITERALS = literalHeaders(...Array.from({ length: 1_000 }, (_, index) => [
 const LONG_LITERAL = literalHeaders([':path', 'p'.repeat(15_000)])
 const STREAM_WINDOW = rawFrame(FRAME.windowUpdate, 0, 1, uint32(1))
 const SESSION_WINDOW = rawFrame(FRAME.windowUpdate, 0, 0, uint32(1))
+const PING = rawFrame(FRAME.ping, 0, 0, Buffer.alloc(8))
 const CLOSED_WINDOW = rawFrame(FRAME.settings, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0]))
 const UNREAD = Buffer.from([0, 0, 0, 0, 8, 0x1a, 6, ...Buffer.from('ROOTCA')])
 
@@ -170,7 +171,8 @@ export const FLOODS: readonly Flood[] = [
   },
   { name: 'empty messages', connection: behindStream(rawFrame(FRAME.data, 0, 1, Buffer.alloc(5 * 3_000))) },
   { name: 'empty messages, each in a frame', connection: behindStream(rawFrame(FRAME.data, 0, 1, Buffer.alloc(5))) },
-  { name: 'PING', connection: frames(rawFrame(FRAME.ping, 0, 0, Buffer.alloc(8))) },
+  { name: 'PING', connection: frames(PING) },
+  { name: 'PING, fewer than end the session', connection: () => repeatSame(BEGIN, 900 * PING.length, PING) },
   { name: 'PING that nobody asked for', connection: frames(rawFrame(FRAME.ping, ACK, 0, Buffer.alloc(8))) },
   { name: 'SETTINGS', connection: frames(rawFrame(FRAME.settings, 0, 0, EMPTY)) },
   { name: 'WINDOW_UPDATE of the connection', connection: frames(SESSION_WINDOW) },

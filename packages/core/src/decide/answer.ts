@@ -1,4 +1,4 @@
-/** A certificate came from the CA: decides whether to take it, when to serve it, when to renew it. */
+/** A request to the CA has ended. A certificate that came: decides whether to take it, when to serve it, when to renew it. */
 
 import { CAError } from '../contract/ca-client.ts'
 import { wishText } from '../contract/certificate-wish.ts'

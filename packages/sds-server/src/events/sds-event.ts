@@ -57,7 +57,7 @@ export type RefusedConnection =
   | 'unidentified'
   | 'unknown-caller'
 
-/** Names and texts in these are escaped; none holds a key. */
+/** Names and texts in these are escaped; none holds a key. A `stream` is updated in place: read it in the call of the listener. */
 export type SdsEvent =
   | { readonly kind: 'connection-opened'; readonly connection: ConnectionInfo }
   | { readonly kind: 'connection-closed'; readonly connection: ConnectionInfo }

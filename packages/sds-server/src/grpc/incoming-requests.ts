@@ -4,7 +4,7 @@ import type { Connection } from '../access/connection.ts'
 import type { DeadlineQueue, Late } from '../budget/deadline-queue.ts'
 import type { RequestReader } from '../budget/request-queue.ts'
 import { StreamRefusal } from '../protocol/stream-refusal.ts'
-import { MessageAssembler } from './message-assembler.ts'
+import { MessageAssembler, ownCopy } from './message-assembler.ts'
 
 /** The bounds of each request. */
 export interface RequestBounds {
@@ -66,8 +66,7 @@ export class IncomingRequests implements Late, RequestReader {
     stream.push = (data: Buffer | null) => {
       if (data === null) return push.call(stream, data)
       if (stream.isPaused()) {
-        // A slice would hold the whole read buffer that it was cut from.
-        const goesOn = push.call(stream, Buffer.from(data))
+        const goesOn = push.call(stream, ownCopy(data))
         this.#addFragment(data.length)
         this.#adjustCharge()
         return goesOn
@@ -179,7 +178,7 @@ export class IncomingRequests implements Late, RequestReader {
   #keep(data: Buffer): void {
     const rest = this.#rest
     if (rest) this.#addFragment(data.length)
-    this.#rest = rest ? Buffer.concat([rest, data]) : Buffer.from(data)
+    this.#rest = ownCopy(data, rest)
     if (!this.#stream.isPaused() && (rest || !this.#is('queued'))) this.#stream.pause()
   }
 
@@ -200,7 +199,7 @@ export class IncomingRequests implements Late, RequestReader {
   /** Charges exactly the bytes that are held, or ends the call. */
   #adjustCharge(): void {
     const isPaused = this.#stream.isPaused()
-    if (this.#state === 'over' || (this.#charged === 0 && !isPaused)) return
+    if (this.#state === 'over' || (this.#charged === 0 && !isPaused && !this.#rest)) return
     const unread = isPaused ? this.#stream.readableLength : 0
     const surplus = this.#charged - unread - (this.#rest?.length ?? 0) - this.#assembler.heldBytes
     try {

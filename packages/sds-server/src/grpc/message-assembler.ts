@@ -97,3 +97,12 @@ export class MessageAssembler {
     }
   }
 }
+
+/** A copy of `before` and `data` in memory that nothing else shares: a few bytes of a read buffer or Node's pool hold 64 KiB. */
+export function ownCopy(data: Buffer, before?: Buffer): Buffer {
+  const start = before?.length ?? 0
+  const own = Buffer.allocUnsafeSlow(start + data.length)
+  if (before) own.set(before)
+  own.set(data, start)
+  return own
+}

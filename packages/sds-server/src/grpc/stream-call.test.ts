@@ -96,7 +96,6 @@ async function openStream() {
     budget: testBudget(),
     takesCalls: true,
     messageBytes: 0,
-    answers: 0,
     takeOverhead: () => 0,
     closing: new PacedClosing(new Socket(), new ClosingQueue()),
     unsent: new UnsentMemory(new Socket(), testBudget()),

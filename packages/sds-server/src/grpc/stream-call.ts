@@ -11,6 +11,7 @@ import type { AnyRequest, CallHost, StreamCallContext, StreamMethod } from './ca
 import { NOT_ENDED, OK, statusOf, UNAVAILABLE } from './grpc-status.ts'
 import type { Call, CallListener } from './http2-call.ts'
 import { IncomingRequests, type RequestListener } from './incoming-requests.ts'
+import { ownCopy } from './message-assembler.ts'
 import type { TurnTaker } from './turn-queue.ts'
 
 /**
@@ -153,7 +154,7 @@ export class StreamCall<Request extends AnyRequest, Message>
 
   #hold(message: Buffer): void {
     this.connection.budget.chargeOrRefuse(message.length, 'more unread requests')
-    this.#held = Buffer.from(message)
+    this.#held = ownCopy(message)
     this.#requests.suspend()
   }
 

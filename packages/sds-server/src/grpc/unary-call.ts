@@ -6,7 +6,7 @@ import { StreamRefusal } from '../protocol/stream-refusal.ts'
 import type { CallHost } from './call-context.ts'
 import { OK, statusOf } from './grpc-status.ts'
 import type { CallListener, Http2Call } from './http2-call.ts'
-import { MessageAssembler } from './message-assembler.ts'
+import { MessageAssembler, ownCopy } from './message-assembler.ts'
 
 /** One method whose calls have one request. */
 export interface UnaryMethod {
@@ -118,8 +118,7 @@ export class UnaryCall implements CallListener, Late {
   #take(message: Buffer): void {
     if (this.#request) throw new StreamRefusal('unimplemented', 'a second request: this method takes one')
     this.#charge(message.length)
-    // The message is a view of the connection's read buffer.
-    this.#request = Buffer.from(message)
+    this.#request = ownCopy(message)
   }
 
   #charge(bytes: number): void {
