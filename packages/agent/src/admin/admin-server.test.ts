@@ -307,11 +307,11 @@ test('explain reports the ledger of an identity and of the bundle, as JSON and a
 })
 
 test('explain and a renewal offer the name that was probably meant', async () => {
-  await using bench = await Bench.create()
-  const server = await bench.listen()
-  await bench.hold(WEB)
   for (const asked of ['web', `${WEB}/`, WEB.replace('web', 'wbe')]) {
-    const { status, body } = await ask(server, `/explain?name=${encodeURIComponent(asked)}`)
+    // Each search has a server to itself: what several may take together is bounded by the clock.
+    await using bench = await Bench.create()
+    await bench.hold(WEB)
+    const { status, body } = await ask(await bench.listen(), `/explain?name=${encodeURIComponent(asked)}`)
     assert.equal(status, 404)
     assert.ok(body.includes(` Did you mean ${WEB}? livery certs lists`), body)
   }
@@ -325,7 +325,6 @@ test('explain says of the trust bundle that the CA has given no roots yet', asyn
     ['spiffe://cluster.local', [], /It has reported no error/],
     ['ROOTCA', [failing], /web has no certificate \(unauthenticated\): expired token\n$/],
   ] as const) {
-    // Each search has a server to itself: what several may take together is bounded by the clock.
     await using bench = await Bench.create()
     Object.assign(bench.source, { bundles: () => [], explain: () => [], entries: () => entries })
     const { status, body } = await ask(await bench.listen(), `/explain?name=${encodeURIComponent(name)}`)
