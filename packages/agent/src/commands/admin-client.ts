@@ -234,7 +234,7 @@ function givenAddress(text: string, { workingDirectory }: ConfigSources): Listen
 
 class OtherProgram extends Error {}
 
-/** Why there is no answer. `advice`: the remedy where it does not help to start the program. */
+/** Why there is no answer. `advice` replaces the caller's remedy, to start the program, where that does not help. */
 function faultOf(error: unknown): { readonly reason: string; readonly advice?: string } {
   const code = systemErrorCode(error) ?? ''
   if (code === 'ECONNREFUSED' || code === 'ENOENT') return { reason: 'nothing listens there' }

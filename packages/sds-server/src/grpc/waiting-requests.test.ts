@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
+import { collectGarbage } from '../../../core/test/heap-growth.ts'
 import { peerNode } from '../../test/peer-node.ts'
 import { RawPeer, requestFrame } from '../../test/raw-peer.ts'
 import { type RunningServer, startServer, WEB } from '../../test/running-server.ts'
@@ -13,9 +12,6 @@ const STREAMS = 100
 const FRAME_BYTES = 16_384
 /** A quarter of what Node's pool would keep for each stream. */
 const MOST_BESIDE = (STREAMS * 65_536) / 4
-
-setFlagsFromString('--expose-gc')
-const collectGarbage: () => void = runInNewContext('gc')
 
 function charged({ server }: RunningServer): number {
   return [...server.callers()].reduce((sum, { bytes }) => sum + bytes, 0)
